@@ -1,0 +1,14 @@
+//! Bytes ⇄ counts, without files: packed tiles of both pack profiles, raw LZ4 blocks, bitshuffle.
+//!
+//! Every codec has a slow scalar reference ([`bits`] for packed tiles) and, where it pays, a fast path that names it.
+
+pub mod bits;
+pub mod bitshuffle;
+mod error;
+pub mod lz4;
+pub mod pack_u16;
+pub mod pack_u8;
+pub mod shard;
+pub mod tile;
+
+pub use error::CodecCode;

@@ -1,0 +1,121 @@
+//! What one acquisition is, established from file contents before any frame is read.
+
+use crate::{DetectorShape, Quantity, Recorded, SampleType, ScanShape, Shape4};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Any source, whatever its vendor: nothing downstream asks where it came from.
+#[derive(Clone, Debug)]
+pub struct Acquisition {
+    /// Short name for people, usually the file stem.
+    pub label: String,
+    /// Display label of the format, for example `ARINA HDF5`.
+    pub format: String,
+    /// Identifier of the reader contract that interpreted it.
+    pub reader: String,
+    /// Number of frames (detector readouts).
+    pub frame_count: u64,
+    /// Scan shape with its evidence; `None` when nothing records one and nobody stated one.
+    pub scan: Option<ScanEvidence>,
+    /// Detector rows and columns.
+    pub detector: DetectorShape,
+    /// Type of the stored samples.
+    pub sample: SampleType,
+    /// Pixels that never enter a product.
+    pub excluded: Exclusions,
+    /// Recorded quantities in their one unit each.
+    pub quantities: BTreeMap<Quantity, Recorded<f64>>,
+    /// Identity texts: `camera_model`, `acquisition_date`, ….
+    pub identity: BTreeMap<&'static str, String>,
+    /// Sources chosen for calibration and metadata, by the documented keys
+    /// (`spatial_calibration_source`, `microscope_metadata_source`, `microscope_metadata_warning`).
+    pub provenance: BTreeMap<&'static str, String>,
+    /// What a careful reader should know.
+    pub warnings: Vec<Warning>,
+    /// Files the acquisition consists of: master, data in frame order, companions.
+    pub members: Vec<Member>,
+    /// Descriptive texts retained from the source, bounded, without interpretation.
+    pub retained: Vec<(String, String)>,
+    /// How many retainable texts did not fit the bound.
+    pub retained_left_out: usize,
+}
+
+impl Acquisition {
+    /// The four axes, when the scan shape is known.
+    pub fn shape(&self) -> Option<Shape4> {
+        self.scan.as_ref().map(|s| Shape4 { scan: s.shape, detector: self.detector })
+    }
+}
+
+/// A scan shape and why it is believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScanEvidence {
+    /// Rows × columns.
+    pub shape: ScanShape,
+    /// Where it was read, or `stated by the user`.
+    pub evidence: String,
+    /// Whether the caller stated it.
+    pub stated: bool,
+}
+
+/// A remark with a stable key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// Stable key.
+    pub code: &'static str,
+    /// Sentence for people.
+    pub message: String,
+}
+
+/// Where the mask behind [`Exclusions`] came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MaskOrigin {
+    /// The source's own mask, hashed as little-endian u32 words, zeros included.
+    SourceMask,
+    /// The source has no mask: every pixel is admitted and the identity is that of all zeros.
+    ImplicitAllAdmitted,
+}
+
+/// Excluded detector pixels and the identity of the mask they were read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exclusions {
+    /// Row-major pixel indices, strictly increasing.
+    pub pixels: Vec<u32>,
+    /// SHA-256 of the whole mask as little-endian u32 words (not of the index list).
+    pub mask_sha256: [u8; 32],
+    /// Whether the source carried a mask.
+    pub origin: MaskOrigin,
+}
+
+/// What a member file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberRole {
+    /// Master or header file.
+    Master,
+    /// File with frames.
+    Data,
+    /// Metadata beside the data; not part of the content identity.
+    Companion,
+}
+
+impl MemberRole {
+    /// The name used in receipts.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MemberRole::Master => "master",
+            MemberRole::Data => "data",
+            MemberRole::Companion => "companion",
+        }
+    }
+}
+
+/// One file of an acquisition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Path as opened.
+    pub path: PathBuf,
+    /// What it is for.
+    pub role: MemberRole,
+    /// Size in bytes at open.
+    pub bytes: u64,
+}

@@ -1,0 +1,20 @@
+//! The vocabulary every other crate speaks: what an acquisition is, where each of its values was read,
+//! how its frames are asked for, and how work reports progress, is cancelled and fails.
+//!
+//! Nothing here opens a file. Axes are always `(scan_row, scan_col, det_row, det_col)`.
+
+mod acquisition;
+mod error;
+mod quantity;
+mod sample;
+mod shape;
+mod source;
+mod task;
+
+pub use acquisition::{Acquisition, Exclusions, MaskOrigin, Member, MemberRole, ScanEvidence, Warning};
+pub use error::{Detail, Error, ErrorCode, Kind, ModelCode, Result};
+pub use quantity::{Origin, Quantity, Recorded};
+pub use sample::{SampleType, Samples, SamplesMut};
+pub use shape::{DetectorShape, ScanShape, Shape4};
+pub use source::{FrameSource, MemberDigest};
+pub use task::{DEFAULT_MEMORY_BUDGET, Progress, Task};

@@ -1,0 +1,42 @@
+//! The contract every reader of an original fulfils and every packer and engine relies on.
+
+use crate::{Acquisition, MemberRole, Result, SamplesMut, Task};
+
+/// Content digest of one member file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberDigest {
+    /// Index into [`Acquisition::members`].
+    pub member: usize,
+    /// What the member is for.
+    pub role: MemberRole,
+    /// SHA-256 of the whole file.
+    pub sha256: [u8; 32],
+}
+
+/// Frames of one acquisition, decoded on demand into the caller's buffers.
+///
+/// Frame `i` belongs to scan position `(i / scan_cols, i % scan_cols)`; its samples are row-major.
+pub trait FrameSource: Send + Sync {
+    /// What the acquisition is.
+    fn acquisition(&self) -> &Acquisition;
+
+    /// Decodes consecutive frames starting at `first_frame` into `into`, whose length is a whole number of frames
+    /// and whose type is [`Acquisition::sample`]. Raw values: exclusions are not applied.
+    ///
+    /// # Errors
+    /// `out_of_range` for frames that do not exist; the reader's own codes for damaged data, naming file and frame;
+    /// `cancelled`.
+    fn read(&self, first_frame: u64, into: SamplesMut<'_>, task: &Task) -> Result<()>;
+
+    /// Hashes every member file.
+    ///
+    /// # Errors
+    /// `io`, `cancelled`.
+    fn digest_members(&self, task: &Task) -> Result<Vec<MemberDigest>>;
+
+    /// Fails when any member is no longer the file that was opened.
+    ///
+    /// # Errors
+    /// A code of kind [`Changed`](crate::Kind::Changed).
+    fn check_unchanged(&self) -> Result<()>;
+}
