@@ -1,0 +1,57 @@
+//! What can be wrong with a container, and what can keep one from being made.
+
+stempack_model::error_codes! {
+    /// Failures of containers.
+    pub enum ContainerCode {
+        /// The first bytes are not those of a pack.
+        NotAPack = "not_a_pack", NotThisFormat;
+        /// The prelude's ranges contradict each other or the file.
+        Prelude = "prelude_range", Malformed;
+        /// The manifest or index is larger than any real one.
+        TooLarge = "metadata_too_large", Limit;
+        /// The manifest's checksum does not match.
+        ManifestCrc = "manifest_crc", Integrity;
+        /// The manifest is not strict UTF-8 JSON with one object.
+        ManifestJson = "manifest_json", Malformed;
+        /// A manifest key is missing or has another type than required.
+        ManifestKey = "manifest_key", Malformed;
+        /// A manifest value is not what the profile requires.
+        ManifestValue = "manifest_value", Malformed;
+        /// The manifest and the binary index disagree.
+        Disagreement = "index_manifest_disagree", Malformed;
+        /// The binary index contradicts itself.
+        Index = "index_malformed", Malformed;
+        /// A profile revision or header encoding that is not supported.
+        UnsupportedRevision = "unsupported_revision", Unsupported;
+        /// A shard record contradicts the format.
+        Record = "shard_record", Malformed;
+        /// A data range lies outside the file or overlaps another.
+        Range = "data_range", Malformed;
+        /// The detector calibration is invalid or belongs to another source.
+        Calibration = "detector_calibration", Malformed;
+        /// A stored digest does not match the bytes.
+        DigestMismatch = "digest_mismatch", Integrity;
+        /// A width above eight at an admitted pixel of a file labelled uint8.
+        LabelConflict = "uint8_label_conflict", Malformed;
+        /// Raw values cannot be reconstructed from this file.
+        RawNotAvailable = "raw_not_available", Unsupported;
+        /// A seal was required and none was given.
+        Unsealed = "unsealed", Integrity;
+        /// The receipt is not a receipt of the expected schema.
+        Receipt = "receipt_malformed", Malformed;
+        /// The destination exists.
+        DestinationExists = "destination_exists", Usage;
+        /// The scan shape is not known.
+        NoScanShape = "missing_scan_shape", Conflict;
+        /// A count does not fit the profile.
+        CountTooLarge = "count_too_large", Unsupported;
+        /// An excluded pixel is not constant where the profile needs it.
+        ExcludedNotConstant = "excluded_pixel_not_constant", Unsupported;
+        /// The scan count does not fit the profile.
+        ScanCount = "scan_count_not_supported", Unsupported;
+        /// No shard size satisfies the memory budget and the format's limits.
+        NoShardSize = "no_shard_size", Limit;
+        /// The HDF5 library refused to write.
+        Hdf5Write = "hdf5_write", Io;
+    }
+}

@@ -1,0 +1,43 @@
+//! The content identity of a source: which bytes, in which order, whatever they are called.
+
+use crate::Digest;
+use stempack_model::{MemberDigest, MemberRole};
+
+/// Aggregate identity over a master (if there is one) and the data members in frame order (facts sheet, section 6).
+/// Companions are not part of it.
+pub fn source_identity(members: &[MemberDigest]) -> Digest {
+    let mut text = b"live4dstem.dataset/v0.1\0".to_vec();
+    let of = |role| members.iter().filter(move |m| m.role == role);
+    for master in of(MemberRole::Master) {
+        text.extend_from_slice(hex::encode(master.sha256).as_bytes());
+    }
+    for data in of(MemberRole::Data) {
+        text.push(0);
+        text.extend_from_slice(hex::encode(data.sha256).as_bytes());
+    }
+    Digest::of(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worked_examples_of_the_facts_sheet() {
+        let member = |role, bytes: &[u8]| MemberDigest { member: 0, role, sha256: Digest::of(bytes).0 };
+        let with_master = [
+            member(MemberRole::Master, b"m"),
+            member(MemberRole::Data, b"d1"),
+            member(MemberRole::Data, b"d2"),
+            member(MemberRole::Companion, b"ignored"),
+        ];
+        assert_eq!(
+            source_identity(&with_master).to_hex(),
+            "e5ad1be8a73b36c72dc17d5001ad2e8582acf5bf3b3ad843da23f89c257f0734"
+        );
+        assert_eq!(
+            source_identity(&[member(MemberRole::Data, b"d1")]).to_hex(),
+            "1b359d59520618b6f72cc4218e8bc6e2a993f48f5551fd7ea5ded7518d9df453"
+        );
+    }
+}

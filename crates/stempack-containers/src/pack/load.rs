@@ -1,0 +1,268 @@
+//! One shard: read, validated, authenticated; and frames out of it.
+
+use super::manifest::{RawAccess, WorkingType};
+use super::open::PackFile;
+use crate::{ContainerCode, Digest};
+use rayon::prelude::*;
+use stempack_codecs::shard::{PackedShard, Profile, TileIndex};
+use stempack_codecs::tile::{READ_SLACK, Unpack};
+use stempack_codecs::{pack_u8, pack_u16};
+use stempack_model::{Error, Result, SampleType, SamplesMut};
+
+/// A shard whose structure is valid and whose bitstream has the digest the index gives.
+#[derive(Debug)]
+pub struct LoadedShard {
+    /// The packed shard.
+    pub shard: PackedShard,
+    /// Largest width of each pixel, excluded ones included.
+    pub max_widths: Vec<u8>,
+    /// SHA-256 of the width bytes or compact headers, which the file itself does not authenticate.
+    pub tables_sha256: Digest,
+}
+
+impl PackFile {
+    /// Reads, validates and authenticates one shard.
+    ///
+    /// # Errors
+    /// `digest_mismatch`, `uint8_label_conflict`, the codecs' codes, each naming the shard; `io`.
+    ///
+    /// # Panics
+    /// When there is no such shard.
+    pub fn load_shard(&self, ordinal: usize) -> Result<LoadedShard> {
+        self.load(ordinal).map_err(|e| {
+            e.at(format_args!("`{}`, shard {ordinal}", self.path().display())).with("shard", ordinal)
+        })
+    }
+
+    fn load(&self, ordinal: usize) -> Result<LoadedShard> {
+        let index = &self.index;
+        let record = &index.shards[ordinal];
+        let pixels = index.shape.detector.pixels();
+        // Every size was checked against the file and against the others when the index was parsed.
+        let decoded = record.decoded_bytes as usize;
+        let mut tables = vec![0; record.widths_bytes as usize];
+        self.read(record.widths_offset, &mut tables)?;
+        let tables_sha256 = Digest::of(&tables);
+        let mut payload = vec![0; decoded + READ_SLACK];
+        let (tile_index, max_widths) = match index.profile {
+            Profile::U8 => {
+                let words: Vec<u32> =
+                    tables.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+                drop(tables);
+                let maxima = pack_u8::validate_headers(
+                    &words,
+                    index.nibbles,
+                    index.tiles(),
+                    record.decoded_bytes / 4,
+                    &index.excluded,
+                )?;
+                self.read(record.payload_offset, &mut payload[..decoded])?;
+                (TileIndex::Nibbles { words, meaning: index.nibbles }, maxima)
+            }
+            Profile::U16 => {
+                let (bases, maxima) =
+                    pack_u16::validate_widths(&tables, index.tiles(), record.decoded_bytes / 4)?;
+                let mut lengths = vec![0; record.lengths_bytes as usize];
+                self.read(record.lengths_offset, &mut lengths)?;
+                let mut encoded = vec![0; record.payload_bytes as usize];
+                self.read(record.payload_offset, &mut encoded)?;
+                pack_u16::decompress_blocks(&encoded, &lengths, &mut payload[..decoded])?;
+                (TileIndex::Widths { widths: tables, bases }, maxima)
+            }
+        };
+        let digest = Digest::of(&payload[..decoded]);
+        if digest != record.decoded_sha256 {
+            return Err(Error::new(
+                ContainerCode::DigestMismatch,
+                format!("bitstream hashes to {digest}, the index says {}", record.decoded_sha256),
+            ));
+        }
+        if index.profile == Profile::U16 && self.manifest().working == WorkingType::U8 {
+            self.check_label(&max_widths)?;
+        }
+        let shard = PackedShard::new(index.profile, index.scans_per_shard, pixels, payload, tile_index);
+        Ok(LoadedShard { shard, max_widths, tables_sha256 })
+    }
+
+    /// A u16-profile file labelled `uint8` may exceed eight bits only at excluded pixels.
+    fn check_label(&self, max_widths: &[u8]) -> Result<()> {
+        match max_widths
+            .iter()
+            .enumerate()
+            .find(|(pixel, width)| **width > 8 && !self.index.excluded.contains(&(*pixel as u32)))
+        {
+            None => Ok(()),
+            Some((pixel, width)) => Err(Error::new(
+                ContainerCode::LabelConflict,
+                format!("admitted pixel {pixel} has width {width} in a file labelled uint8"),
+            )
+            .with("pixel", pixel)),
+        }
+    }
+
+    /// How to decode frames of this file.
+    ///
+    /// # Errors
+    /// `raw_not_available` for raw frames of a file that cannot prove them.
+    pub fn decoder(&self, kind: FrameKind) -> Result<FrameDecoder> {
+        let m = self.manifest();
+        let excluded = self.index.excluded.clone();
+        let (sample, fill) = match kind {
+            FrameKind::Working => (m.working.sample_type(), Fill::Zero),
+            FrameKind::Raw => {
+                let sample = m.source_note.as_ref().map_or(SampleType::U16, |n| n.sample);
+                let fill = match m.raw_access {
+                    RawAccess::NoExclusions | RawAccess::RetainedPayload => Fill::Keep,
+                    RawAccess::ExclusionConstants => {
+                        Fill::Values(m.raw_values.iter().flatten().map(|&v| v.into()).collect())
+                    }
+                    RawAccess::ExtensionConstants => Fill::Values(
+                        m.source_note
+                            .iter()
+                            .flat_map(|n| n.excluded_raw_values.iter().flatten())
+                            .copied()
+                            .collect(),
+                    ),
+                    RawAccess::MaskAppliedOnly | RawAccess::ExternalAudit => {
+                        return Err(Error::new(
+                            ContainerCode::RawNotAvailable,
+                            format!(
+                                "`{}` cannot prove the detector's own values (raw access is {})",
+                                self.path().display(),
+                                m.raw_access.as_str()
+                            ),
+                        )
+                        .hint("read the working array, or pack the original acquisition again"));
+                    }
+                };
+                (sample, fill)
+            }
+        };
+        Ok(FrameDecoder { kind, sample, excluded, fill, unpack: Unpack::detect() })
+    }
+}
+
+/// Which of the two arrays: what the detector wrote, or what products see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameKind {
+    /// The detector's own values.
+    Raw,
+    /// Zero at excluded pixels.
+    Working,
+}
+
+#[derive(Clone, Debug)]
+enum Fill {
+    Keep,
+    Zero,
+    Values(Vec<u32>),
+}
+
+/// Decodes frames of packed shards into samples of one type.
+#[derive(Clone, Debug)]
+pub struct FrameDecoder {
+    kind: FrameKind,
+    sample: SampleType,
+    excluded: Vec<u32>,
+    fill: Fill,
+    unpack: Unpack,
+}
+
+impl FrameDecoder {
+    /// Raw or working.
+    pub fn kind(&self) -> FrameKind {
+        self.kind
+    }
+    /// The type of the samples it gives.
+    pub fn sample_type(&self) -> SampleType {
+        self.sample
+    }
+    /// Decodes consecutive frames of a shard, starting at `first_scan` within it.
+    ///
+    /// # Panics
+    /// When `out` has another type than [`Self::sample_type`], is not a whole number of frames, or asks for scans that
+    /// the shard does not have.
+    pub fn decode(&self, shard: &PackedShard, first_scan: usize, out: SamplesMut<'_>) {
+        assert_eq!(out.sample_type(), self.sample);
+        match out {
+            SamplesMut::U8(out) => self.typed(shard, first_scan, out, |v| v as u8, |v| v as u8),
+            SamplesMut::U16(out) => self.typed(shard, first_scan, out, |v| v, |v| v as u16),
+            SamplesMut::U32(out) => self.typed(shard, first_scan, out, u32::from, |v| v),
+        }
+    }
+
+    fn typed<T: Copy + Default + Send + Sync>(
+        &self,
+        shard: &PackedShard,
+        first_scan: usize,
+        out: &mut [T],
+        from_count: impl Fn(u16) -> T + Sync,
+        from_constant: impl Fn(u32) -> T + Sync,
+    ) {
+        let pixels = shard.pixels();
+        assert!(out.len().is_multiple_of(pixels) && first_scan + out.len() / pixels <= shard.scans());
+        let per_tile = shard.profile().tile_scans();
+        if out.len() == pixels {
+            let tile = first_scan / per_tile;
+            out.par_chunks_mut(2048).enumerate().for_each(|(k, part)| {
+                for (i, sample) in part.iter_mut().enumerate() {
+                    let (width, bytes) = shard.tile(k * 2048 + i, tile);
+                    *sample =
+                        from_count(stempack_codecs::bits::sample_at(bytes, width, first_scan % per_tile));
+                }
+            });
+        } else {
+            // Cut at tile boundaries: a first part up to the next boundary, then whole tiles and a rest.
+            let head = (per_tile - first_scan % per_tile).min(out.len() / pixels) * pixels;
+            let (head, rest) = out.split_at_mut(head);
+            rayon::join(
+                || self.tile_part(shard, first_scan, head, &from_count),
+                || {
+                    let start = first_scan + head_len(first_scan, per_tile);
+                    rest.par_chunks_mut(per_tile * pixels).enumerate().for_each(|(t, part)| {
+                        self.tile_part(shard, start + t * per_tile, part, &from_count);
+                    });
+                },
+            );
+        }
+        for frame in out.chunks_exact_mut(pixels) {
+            match &self.fill {
+                Fill::Keep => break,
+                Fill::Zero => self.excluded.iter().for_each(|&p| frame[p as usize] = T::default()),
+                Fill::Values(values) => {
+                    self.excluded
+                        .iter()
+                        .zip(values)
+                        .for_each(|(&p, &v)| frame[p as usize] = from_constant(v));
+                }
+            }
+        }
+    }
+
+    /// Frames that all lie in one tile.
+    fn tile_part<T: Copy + Default>(
+        &self,
+        shard: &PackedShard,
+        first_scan: usize,
+        out: &mut [T],
+        from_count: &impl Fn(u16) -> T,
+    ) {
+        if out.is_empty() {
+            return;
+        }
+        let per_tile = shard.profile().tile_scans();
+        let (tile, skip) = (first_scan / per_tile, first_scan % per_tile);
+        if skip == 0 {
+            shard.expand_tile(self.unpack, tile, out, from_count);
+        } else {
+            let pixels = shard.pixels();
+            let mut whole = vec![T::default(); skip * pixels + out.len()];
+            shard.expand_tile(self.unpack, tile, &mut whole, from_count);
+            out.copy_from_slice(&whole[skip * pixels..]);
+        }
+    }
+}
+
+fn head_len(first_scan: usize, per_tile: usize) -> usize {
+    per_tile - first_scan % per_tile
+}

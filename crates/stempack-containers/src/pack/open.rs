@@ -1,0 +1,161 @@
+//! Opening a pack: everything outside the shards is parsed, validated and cross-checked before anything is returned.
+
+use super::index::{Index, ShardRecord, check_ranges};
+use super::manifest::Manifest;
+use super::prelude::{self, Prelude};
+use crate::json;
+use crate::{ContainerCode, Digest};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use stempack_codecs::shard::Profile;
+use stempack_model::{Error, Exclusions, MaskOrigin, Result, Shape4};
+
+/// An opened pack whose metadata is valid. Shards are validated and authenticated when they are loaded.
+#[derive(Debug)]
+pub struct PackFile {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    pub(super) index: Index,
+    manifest: Manifest,
+}
+
+impl PackFile {
+    /// Whether the file begins like a pack.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn probe(path: &Path) -> Result<bool> {
+        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+        let mut magic = [0; 6];
+        match file.read_exact_at(&mut magic, 0) {
+            Ok(()) => Ok(magic == prelude::MAGIC[..6]),
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(e) => Err(Error::io("read", path, e)),
+        }
+    }
+
+    /// Parses and validates prelude, manifest, index and all ranges.
+    ///
+    /// # Errors
+    /// `not_a_pack`, and the codes of [`ContainerCode`] that say what contradicts what.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+        let bytes = file.metadata().map_err(|e| Error::io("stat", path, e))?.len();
+        let in_file =
+            |e: Error| e.at(format_args!("`{}`", path.display())).with("path", path.display().to_string());
+        Self::parse(path, file, bytes).map_err(in_file)
+    }
+
+    fn parse(path: &Path, file: File, bytes: u64) -> Result<Self> {
+        if bytes < prelude::BYTES {
+            return Err(Error::new(
+                ContainerCode::NotAPack,
+                format!("file has {bytes} bytes, the prelude alone has {}", prelude::BYTES),
+            ));
+        }
+        let read = |offset: u64, len: usize| {
+            let mut buffer = vec![0; len];
+            file.read_exact_at(&mut buffer, offset).map_err(|e| Error::io("read", path, e))?;
+            Ok::<_, Error>(buffer)
+        };
+        let mut first = [0; prelude::BYTES as usize];
+        file.read_exact_at(&mut first, 0).map_err(|e| Error::io("read", path, e))?;
+        let prelude = Prelude::parse(&first, bytes)?;
+        let text = read(prelude::BYTES, prelude.json_bytes as usize)?;
+        let crc = crc32fast::hash(&text);
+        if crc != prelude.json_crc32 {
+            return Err(Error::new(
+                ContainerCode::ManifestCrc,
+                format!("manifest CRC-32 is {crc:08x}, the prelude says {:08x}", prelude.json_crc32),
+            ));
+        }
+        let object = json::parse_object(&text)?;
+        drop(text);
+        let index = Index::parse(&read(prelude.index_offset.into(), prelude.index_bytes as usize)?)?;
+        check_ranges(&index.shards, user_block_end(&file, bytes, &prelude, &index), bytes)?;
+        let manifest = Manifest::parse(object, &index)?;
+        Ok(PackFile { path: path.to_owned(), file, bytes, index, manifest })
+    }
+
+    /// Path as opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// File size.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    /// The encoding.
+    pub fn profile(&self) -> Profile {
+        self.index.profile
+    }
+    /// The four axes.
+    pub fn shape(&self) -> Shape4 {
+        self.index.shape
+    }
+    /// Scan positions of every shard.
+    pub fn scans_per_shard(&self) -> usize {
+        self.index.scans_per_shard
+    }
+    /// Shard records in scan order.
+    pub fn shards(&self) -> &[ShardRecord] {
+        &self.index.shards
+    }
+    /// Excluded pixels in file order.
+    pub fn excluded(&self) -> &[u32] {
+        &self.index.excluded
+    }
+    /// Excluded pixels ascending, with the identity of the mask they came from (all zeros where none is recorded).
+    pub fn exclusions(&self) -> Exclusions {
+        let mut pixels = self.index.excluded.clone();
+        pixels.sort_unstable();
+        Exclusions {
+            pixels,
+            mask_sha256: self.manifest.detector_mask_sha256.map_or([0; 32], |d| d.0),
+            origin: MaskOrigin::SourceMask,
+        }
+    }
+    /// Content identity of the source it was made from.
+    pub fn source_identity(&self) -> Digest {
+        self.index.source_identity
+    }
+    /// The validated manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+    /// Bytes the acquisition takes in memory after loading: bitstreams and their tables.
+    pub fn resident_bytes(&self) -> u64 {
+        let bases = match self.index.profile {
+            Profile::U16 => 4 * self.index.shape.detector.pixels() as u64,
+            Profile::U8 => 0,
+        };
+        self.index.shards.iter().map(|s| s.decoded_bytes + s.widths_bytes + bases).sum()
+    }
+
+    pub(super) fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(into, offset).map_err(|e| Error::io("read", &self.path, e))
+    }
+}
+
+/// End of the HDF5 user block, inside which no data may lie. The superblock's signature tells it; in a file without
+/// one it is taken to be the largest power of two at which the first payload can begin.
+fn user_block_end(file: &File, file_bytes: u64, prelude: &Prelude, index: &Index) -> u64 {
+    const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
+    // An offset past the end of the file is refused by the range check that follows.
+    let first_payload = index.shards.iter().map(|s| s.payload_offset).min().unwrap_or(0).min(file_bytes);
+    let mut last = 0;
+    let mut at = 512u64;
+    while at <= first_payload {
+        if at >= prelude.index_end() {
+            let mut found = [0; 8];
+            if file.read_exact_at(&mut found, at).is_ok() && found == SIGNATURE {
+                return at;
+            }
+            last = at;
+        }
+        at *= 2;
+    }
+    last.max(prelude.index_end())
+}

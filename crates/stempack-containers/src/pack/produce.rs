@@ -1,0 +1,367 @@
+//! Production: authenticate the source, encode and write shard by shard, then receipt and publication.
+
+use super::describe::{Facts, Finished};
+use super::encode::{Encoder, Mode, Streams, Unfit, encode_shard};
+use super::index::{Index, ShardRecord};
+use super::plan::{PackOptions, Plan, ProfileChoice, plan};
+use super::prelude::{self, Prelude};
+use super::receipt::{ReceiptShard, receipt_path};
+use super::shards::write_shard;
+use super::write::Skeleton;
+use crate::digest::sha256_file;
+use crate::publish::{Draft, refuse_existing};
+use crate::{ContainerCode, Digest, identity};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use stempack_codecs::pack_u8::NibbleWidths;
+use stempack_codecs::shard::{Profile, ShardBuilder};
+use stempack_model::{Acquisition, Error, FrameSource, Result, Samples, Task};
+
+/// What a production did.
+#[derive(Clone, Debug)]
+pub struct PackReport {
+    /// The profile that was written.
+    pub profile: Profile,
+    /// Why this one.
+    pub reason: String,
+    /// Size of the container.
+    pub output_bytes: u64,
+    /// SHA-256 of the container: its seal.
+    pub output_sha256: Digest,
+    /// Where the receipt is.
+    pub receipt: PathBuf,
+    /// The plan that was followed.
+    pub plan: Plan,
+    /// Content identity of the source.
+    pub source_identity: Digest,
+}
+
+/// Chooses how to begin: the profile asked for, or the best that the scan count and the first frame allow.
+///
+/// # Errors
+/// Those of [`plan`](super::plan::plan) and of reading the first frame.
+pub(super) fn first_choice(
+    source: &dyn FrameSource,
+    choice: ProfileChoice,
+    task: &Task,
+) -> Result<(Mode, String)> {
+    let acquisition = source.acquisition();
+    let u16_mode = |reason: String| -> Result<(Mode, String)> {
+        let mut frame = Samples::zeroed(acquisition.sample, acquisition.detector.pixels());
+        source.read(0, frame.as_mut(), &task.quiet())?;
+        let wide = acquisition.excluded.pixels.iter().any(|&p| frame.get(p as usize) > 0xffff);
+        Ok((if wide { Mode::U16Constants } else { Mode::U16Retained }, reason))
+    };
+    match choice {
+        ProfileChoice::U8 => Ok((Mode::U8, "asked for".into())),
+        ProfileChoice::U16 => u16_mode("asked for".into()),
+        ProfileChoice::Auto => {
+            let shape = acquisition.shape().map_or(0, |s| s.scan.positions());
+            if !shape.is_multiple_of(32) {
+                return u16_mode(format!("{shape} scan positions are no multiple of 32"));
+            }
+            if acquisition.excluded.pixels.len() == acquisition.detector.pixels() {
+                return u16_mode("every pixel is excluded".into());
+            }
+            Ok((Mode::U8, "every admitted count fits 8 bits and every excluded pixel is constant".into()))
+        }
+    }
+}
+
+/// Packs `source` losslessly into a new container at `destination`, with a receipt beside it.
+///
+/// The container appears complete or not at all; after an error or cancellation the destination is as it was.
+///
+/// # Errors
+/// `destination_exists`; planning errors; `count_too_large` and `excluded_pixel_not_constant` when no allowed profile
+/// can hold the source; the source's own errors, `source_changed` among them; `io`; `cancelled`.
+pub fn pack(
+    source: &dyn FrameSource,
+    destination: &Path,
+    options: &PackOptions,
+    task: &Task,
+) -> Result<PackReport> {
+    let clock = std::time::Instant::now();
+    let acquisition = source.acquisition();
+    let receipt_file = receipt_path(destination);
+    refuse_existing(destination, options.force)?;
+    refuse_existing(&receipt_file, options.force)?;
+    let (mut mode, mut reason) = first_choice(source, options.profile, task)?;
+    let mut plan = plan(acquisition, mode.profile(), &reason, task)?;
+
+    task.begin("authenticate source", acquisition.members.iter().map(|m| m.bytes).sum());
+    let members = source.digest_members(task)?;
+    task.finish();
+    let source_identity = identity::source_identity(&members);
+    let authenticated = clock.elapsed();
+
+    let draft = Draft::create(destination)?;
+    let (written, plan, mode) = loop {
+        match attempt(source, &draft, mode, &plan, source_identity, task)? {
+            Ok(written) => break (written, plan, mode),
+            Err(unfit) => {
+                (mode, reason) = next_choice(mode, &reason, options.profile, unfit, acquisition)?;
+                plan = super::plan::plan(acquisition, mode.profile(), &reason, task)?;
+            }
+        }
+    };
+    let packed = clock.elapsed();
+    let facts = Facts {
+        acquisition,
+        members: &members,
+        plan: &plan,
+        mode,
+        index: &written.index,
+        streams: &written.streams,
+        shards: &written.receipts,
+    };
+    let block = user_block(&facts, plan.user_block_bytes)?;
+    written.skeleton.finish(&block)?;
+    let contained = clock.elapsed();
+    source.check_unchanged()?;
+    let output_bytes = draft.file().metadata().map_err(|e| Error::io("stat", draft.path(), e))?.len();
+    if output_bytes > plan.output_maximum_bytes {
+        return Err(Error::new(
+            ContainerCode::Hdf5Write,
+            format!("container has {output_bytes} bytes, planned at most {}", plan.output_maximum_bytes),
+        ));
+    }
+    task.begin("hash container", output_bytes);
+    let output_sha256 = sha256_file(draft.path(), task)?;
+    task.finish();
+    let ms = |d: std::time::Duration| d.as_secs_f64() * 1e3;
+    let total = clock.elapsed();
+    let finished = Finished {
+        destination: destination.display().to_string(),
+        completed_utc: options.completed_utc.clone(),
+        output_bytes,
+        output_sha256,
+        peak_bytes: plan.peak_bytes,
+        timing: [
+            ms(authenticated),
+            ms(packed - authenticated),
+            ms(contained - packed),
+            ms(total - contained),
+            ms(total),
+        ],
+    };
+    let receipt = Draft::create(&receipt_file)?;
+    receipt
+        .file()
+        .write_all(facts.receipt(&finished).as_bytes())
+        .map_err(|e| Error::io("write", receipt.path(), e))?;
+    task.check()?;
+    publish_pair(draft, receipt, options.force)?;
+    Ok(PackReport {
+        profile: mode.profile(),
+        reason,
+        output_bytes,
+        output_sha256,
+        receipt: receipt_file,
+        plan,
+        source_identity,
+    })
+}
+
+/// Receipt first, container as the commit marker; if the second step fails the first is taken back.
+fn publish_pair(container: Draft, receipt: Draft, force: bool) -> Result<()> {
+    let receipt_file = receipt.destination().to_owned();
+    let before = if force { std::fs::read(&receipt_file).ok() } else { None };
+    container.sync()?;
+    receipt.publish(force)?;
+    container.publish(force).inspect_err(|_| {
+        // Best effort: the container's failure is what the caller must hear of.
+        let _ = match &before {
+            None => std::fs::remove_file(&receipt_file),
+            Some(old) => Draft::create(&receipt_file)
+                .and_then(|d| {
+                    d.file().write_all(old).map_err(|e| Error::io("write", d.path(), e))?;
+                    d.publish(true)
+                })
+                .map_err(|_| std::io::Error::other("receipt not restored")),
+        };
+    })
+}
+
+/// What to try after `unfit`, or the refusal.
+fn next_choice(
+    mode: Mode,
+    reason: &str,
+    choice: ProfileChoice,
+    unfit: Unfit,
+    acquisition: &Acquisition,
+) -> Result<(Mode, String)> {
+    let cols = acquisition.detector.cols();
+    let wider = match (&unfit, mode) {
+        (Unfit::WideExcluded { .. }, Mode::U8 | Mode::U16Retained) => Some(Mode::U16Constants),
+        (_, Mode::U8) => Some(Mode::U16Retained),
+        _ => None,
+    };
+    match wider {
+        Some(next) if choice != ProfileChoice::U8 => {
+            let reason = format!("{} does not fit {}", unfit.sentence(cols), describe_limit(mode));
+            Ok((next, reason))
+        }
+        Some(_) => Err(unfit
+            .into_error(describe_limit(mode), acquisition)
+            .hint("pack with --profile u16 or let --profile auto choose")),
+        None => {
+            let mut error = unfit.into_error(describe_limit(mode), acquisition);
+            if mode == Mode::U16Constants {
+                // Why only this mode was left is part of the answer.
+                error = error.at(reason);
+            }
+            Err(error.hint(
+                "no pack profile can hold this source; `stempack unpack` writes its frames as .npy, and the original \
+                 stays readable as it is",
+            ))
+        }
+    }
+}
+
+fn describe_limit(mode: Mode) -> &'static str {
+    match mode {
+        Mode::U8 => "the u8 profile",
+        Mode::U16Retained => "the u16 profile",
+        Mode::U16Constants => "the u16 profile with constants at excluded pixels",
+    }
+}
+
+struct Written {
+    skeleton: Skeleton,
+    index: Index,
+    streams: Streams,
+    receipts: Vec<ReceiptShard>,
+}
+
+/// One pass over the source in one mode.
+fn attempt(
+    source: &dyn FrameSource,
+    draft: &Draft,
+    mode: Mode,
+    plan: &Plan,
+    source_identity: Digest,
+    task: &Task,
+) -> Result<Result<Written, Unfit>> {
+    let acquisition = source.acquisition();
+    let shape = acquisition
+        .shape()
+        .ok_or_else(|| Error::new(ContainerCode::NoScanShape, "scan shape is not known"))?;
+    let skeleton = Skeleton::create(draft.path(), plan.user_block_bytes)?;
+    let mut encoder = Encoder::new(mode, acquisition);
+    let window =
+        (plan.window_tiles * plan.profile.tile_scans()).min(plan.scans_per_shard) * shape.detector.pixels();
+    let mut buffers = [
+        Samples::zeroed(acquisition.sample, window),
+        Samples::zeroed(acquisition.sample, if plan.overlap { window } else { 0 }),
+    ];
+    let excluded = &acquisition.excluded.pixels;
+    let first_admitted =
+        (0..shape.detector.pixels()).find(|p| excluded.get(*p) != Some(&(*p as u32))).unwrap_or(0);
+    task.begin("pack", shape.samples().unwrap_or(u64::MAX).saturating_mul(acquisition.sample.bytes() as u64));
+    let mut written: Vec<(ShardRecord, ReceiptShard)> = Vec::with_capacity(plan.shard_count);
+    // Encoding and writing alternate on one shard, or overlap on two when the budget allows it.
+    let result = std::thread::scope(|scope| -> Result<Result<(), Unfit>> {
+        let (to_writer, shards) = sync_channel::<ShardBuilder>(0);
+        let (done, acknowledged) = sync_channel::<()>(plan.shard_count);
+        let (skeleton, written) = (&skeleton, &mut written);
+        let writer = scope.spawn(move || -> Result<()> {
+            for (ordinal, builder) in shards.into_iter().enumerate() {
+                let first_scan = ordinal * plan.scans_per_shard;
+                written.push(write_shard(
+                    skeleton,
+                    ordinal,
+                    first_scan,
+                    plan.scans_per_shard,
+                    first_admitted,
+                    builder,
+                    plan.profile,
+                )?);
+                let _ = done.send(());
+            }
+            Ok(())
+        });
+        let mut encode = || -> Result<Result<(), Unfit>> {
+            for ordinal in 0..plan.shard_count {
+                let first_scan = ordinal * plan.scans_per_shard;
+                match encode_shard(source, &mut encoder, plan, first_scan, &mut buffers, task)? {
+                    Ok(builder) => {
+                        // A writer that is gone has failed; its error is taken below.
+                        if to_writer.send(builder).is_err() {
+                            break;
+                        }
+                        if plan.shards_in_flight == 1 && acknowledged.recv().is_err() {
+                            break;
+                        }
+                    }
+                    Err(unfit) => return Ok(Err(unfit)),
+                }
+            }
+            Ok(Ok(()))
+        };
+        let encoded = encode();
+        drop(to_writer);
+        match writer.join() {
+            Ok(result) => result?,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        encoded
+    });
+    task.finish();
+    if let Err(unfit) = result? {
+        return Ok(Err(unfit));
+    }
+    let (shards, receipts): (Vec<_>, Vec<_>) = written.into_iter().unzip();
+    let index = Index {
+        profile: plan.profile,
+        nibbles: NibbleWidths::Literal,
+        shape,
+        scans_per_shard: plan.scans_per_shard,
+        excluded: excluded.clone(),
+        source_identity,
+        shards,
+    };
+    Ok(Ok(Written { skeleton, index, streams: encoder.finish(), receipts }))
+}
+
+/// Prelude, manifest and index, padded to the reserved size.
+fn user_block(facts: &Facts<'_>, reserved: u64) -> Result<Vec<u8>> {
+    let manifest = facts.manifest();
+    let index = facts.index.to_bytes();
+    let index_offset = (prelude::BYTES as usize + manifest.len()).next_multiple_of(8);
+    if (index_offset + index.len()) as u64 > reserved {
+        return Err(Error::new(
+            ContainerCode::TooLarge,
+            format!(
+                "manifest and index take {} bytes, the user block has {reserved}",
+                index_offset + index.len()
+            ),
+        ));
+    }
+    let prelude = Prelude {
+        json_bytes: manifest.len() as u32,
+        json_crc32: crc32fast::hash(manifest.as_bytes()),
+        index_offset: index_offset as u32,
+        index_bytes: index.len() as u32,
+    };
+    let mut block = vec![0; reserved as usize];
+    block[..prelude::BYTES as usize].copy_from_slice(&prelude.to_bytes());
+    block[prelude::BYTES as usize..][..manifest.len()].copy_from_slice(manifest.as_bytes());
+    block[index_offset..][..index.len()].copy_from_slice(&index);
+    Ok(block)
+}
+
+/// Plans without packing: the plan of the first choice, and for `auto` what would make it change.
+///
+/// # Errors
+/// As [`pack`] before it reads more than the first frame.
+pub fn plan_pack(source: &dyn FrameSource, options: &PackOptions, task: &Task) -> Result<Plan> {
+    let (mode, reason) = first_choice(source, options.profile, task)?;
+    let reason = if mode == Mode::U8 && options.profile == ProfileChoice::Auto {
+        "u8 if every admitted count fits 8 bits and every excluded pixel is constant, else u16".to_owned()
+    } else {
+        reason
+    };
+    plan(source.acquisition(), mode.profile(), &reason, task)
+}

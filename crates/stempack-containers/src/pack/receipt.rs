@@ -1,0 +1,125 @@
+//! The receipt of a production: what was packed from what, and the digests that seal the result.
+
+use crate::json::{Keys, Object};
+use crate::{ContainerCode, Digest};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use stempack_model::{Error, Result};
+
+/// Schema of every receipt, for both profiles.
+pub(super) const SCHEMA: &str = "quantem.gpu.lossless-pack-production/v1";
+/// Schema of the format a receipt speaks of.
+pub(super) const FORMAT_SCHEMA: &str = "quantem.gpu.lossless-pack-format/v1";
+const MAX_BYTES: u64 = 64 << 20;
+
+/// `FILE.receipt.json` beside `FILE`.
+pub fn receipt_path(container: &Path) -> PathBuf {
+    let mut name = container.file_name().unwrap_or_default().to_owned();
+    name.push(".receipt.json");
+    container.with_file_name(name)
+}
+
+/// What a receipt says about one shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReceiptShard {
+    /// Position in the file.
+    pub ordinal: u64,
+    /// First scan position.
+    pub first_scan: u64,
+    /// Scan positions.
+    pub scan_count: u64,
+    /// Stored payload bytes.
+    pub payload_bytes: u64,
+    /// SHA-256 of the bitstream.
+    #[serde(rename = "payloadSHA256")]
+    pub payload_sha256: String,
+    /// Bytes of headers or widths.
+    pub header_bytes: u64,
+    /// SHA-256 of headers or widths, which the container itself does not carry.
+    #[serde(rename = "headerSHA256")]
+    pub header_sha256: String,
+    /// Largest width.
+    pub maximum_bit_width: u8,
+}
+
+/// The parts of a receipt that a reader checks.
+#[derive(Clone, Debug)]
+pub struct Receipt {
+    /// Size of the container.
+    pub output_bytes: u64,
+    /// SHA-256 of the whole container.
+    pub output_sha256: Digest,
+    /// Content identity of the source.
+    pub source_identity: Digest,
+    /// Header digest per shard.
+    pub header_sha256: Vec<Digest>,
+    /// The document as read.
+    pub object: Object,
+}
+
+impl Receipt {
+    /// Reads and validates a receipt.
+    ///
+    /// # Errors
+    /// `receipt_malformed`, `io`.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::metadata(path).map_err(|e| Error::io("stat", path, e))?.len();
+        if bytes > MAX_BYTES {
+            return Err(Error::new(
+                ContainerCode::TooLarge,
+                format!("receipt `{}` has {bytes} bytes, limit is {MAX_BYTES}", path.display()),
+            ));
+        }
+        let text = std::fs::read(path).map_err(|e| Error::io("read", path, e))?;
+        Self::parse(&text).map_err(|e| {
+            Error::new(ContainerCode::Receipt, format!("receipt `{}`: {}", path.display(), e.message()))
+                .with("path", path.display().to_string())
+        })
+    }
+
+    fn parse(text: &[u8]) -> Result<Self> {
+        let object = crate::json::parse_object(text)?;
+        let keys = Keys::new(&object);
+        keys.exactly("schema", SCHEMA)?;
+        let header_sha256 = keys
+            .list("shards")?
+            .iter()
+            .map(|shard| match shard {
+                Value::Object(object) => Keys { object, prefix: "shards[]." }.digest("headerSHA256"),
+                other => Err(Error::new(
+                    ContainerCode::Receipt,
+                    format!("a shard is {}, expected an object", crate::json::type_name(other)),
+                )),
+            })
+            .collect::<Result<_>>()?;
+        Ok(Receipt {
+            output_bytes: keys.u64("outputBytes")?,
+            output_sha256: keys.digest("outputSHA256")?,
+            source_identity: keys.digest("sourceIdentitySHA256")?,
+            header_sha256,
+            object: object.clone(),
+        })
+    }
+}
+
+/// Pretty JSON with sorted keys and a trailing newline, as the public producer writes it.
+pub(super) fn to_text(fields: Value) -> String {
+    fn sorted(value: Value) -> Value {
+        match value {
+            Value::Object(object) => {
+                let mut pairs: Vec<_> = object.into_iter().collect();
+                pairs.sort_by(|a, b| a.0.cmp(&b.0));
+                Value::Object(
+                    pairs.into_iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k, sorted(v))).collect(),
+                )
+            }
+            Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+            other => other,
+        }
+    }
+    let mut text = format!("{:#}", sorted(json!(fields)));
+    text.push('\n');
+    text
+}

@@ -1,0 +1,402 @@
+//! Verification: which evidence was checked, by name, and whether it agrees.
+
+use super::load::{FrameKind, LoadedShard};
+use super::open::PackFile;
+use super::receipt::{Receipt, receipt_path};
+use crate::digest::{Hasher, sha256_file};
+use crate::{ContainerCode, Digest};
+use std::path::PathBuf;
+use stempack_model::{Error, ErrorCode, FrameSource, Kind, Result, Samples, Task};
+
+/// What the caller brings. Only this seals a file; a receipt that merely lies beside it does not.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// Expected SHA-256 of the whole file.
+    pub sha256: Option<Digest>,
+    /// A receipt the caller vouches for.
+    pub receipt: Option<PathBuf>,
+    /// Also recompute the digest of the raw stream.
+    pub raw_digest: bool,
+}
+
+/// One named check.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// Stable name: `structure`, `decoded`, `working`, `raw`, `envelope`, `whole-file`, `receipt`, `receipt-headers`,
+    /// `receipt-beside`, `against-identity`, `against-values`, `against-logical`.
+    pub name: &'static str,
+    /// Whether it agrees.
+    pub ok: bool,
+    /// What was compared with what.
+    pub detail: String,
+}
+
+/// The result of a verification.
+#[derive(Clone, Debug, Default)]
+pub struct VerifyReport {
+    /// In the order they were made.
+    pub checks: Vec<Check>,
+    /// Whether the caller's evidence covers every byte of the file and agrees.
+    pub sealed: bool,
+    /// What no check covered, in words.
+    pub not_authenticated: Vec<&'static str>,
+}
+
+impl VerifyReport {
+    /// Whether every check agrees.
+    pub fn ok(&self) -> bool {
+        self.checks.iter().all(|c| c.ok)
+    }
+    /// Adds a check.
+    pub fn push(&mut self, name: &'static str, ok: bool, detail: impl Into<String>) {
+        self.checks.push(Check { name, ok, detail: detail.into() });
+    }
+    fn compare(&mut self, name: &'static str, what: &str, found: Digest, expected: Digest) {
+        let detail = if found == expected {
+            format!("{what} is {found}")
+        } else {
+            format!("{what} is {found}, expected {expected}")
+        };
+        self.push(name, found == expected, detail);
+    }
+}
+
+/// Authenticates a whole pack. A digest that does not agree is a failed check; a structure that is not valid is an
+/// error.
+///
+/// # Errors
+/// The codes of [`PackFile::load_shard`] that are not of kind `Integrity`; `io`; `cancelled`.
+pub fn verify(pack: &PackFile, evidence: &Evidence, task: &Task) -> Result<VerifyReport> {
+    let mut report = VerifyReport::default();
+    report.push(
+        "structure",
+        true,
+        format!(
+            "{} profile, {} shards of {} scans",
+            pack.profile().as_str(),
+            pack.shards().len(),
+            pack.scans_per_shard()
+        ),
+    );
+    let receipt = evidence.receipt.as_deref().map(Receipt::read).transpose()?;
+    whole_file(pack, evidence, receipt.as_ref(), &mut report, task)?;
+    shards(pack, evidence, receipt.as_ref(), &mut report, task)?;
+    if !report.sealed {
+        report.not_authenticated.push(match pack.profile() {
+            stempack_codecs::shard::Profile::U8 => {
+                "prelude, index and compact headers (no expected SHA-256 and no receipt were given)"
+            }
+            stempack_codecs::shard::Profile::U16 => {
+                "prelude, index, widths and block lengths (no expected SHA-256 and no receipt were given)"
+            }
+        });
+    }
+    Ok(report)
+}
+
+fn whole_file(
+    pack: &PackFile,
+    evidence: &Evidence,
+    receipt: Option<&Receipt>,
+    report: &mut VerifyReport,
+    task: &Task,
+) -> Result<()> {
+    let beside_path = receipt_path(pack.path());
+    let beside = beside_path.exists().then(|| Receipt::read(&beside_path));
+    if evidence.sha256.is_none() && receipt.is_none() && !matches!(beside, Some(Ok(_))) {
+        beside_check(pack, beside, None, report);
+        return Ok(());
+    }
+    task.begin("hash container", pack.bytes());
+    let digest = sha256_file(pack.path(), task)?;
+    task.finish();
+    let mut agrees = Vec::new();
+    if let Some(expected) = evidence.sha256 {
+        report.compare("whole-file", "SHA-256 of the file", digest, expected);
+        agrees.push(digest == expected);
+    }
+    if let Some(receipt) = receipt {
+        report.compare("receipt", "SHA-256 of the file", digest, receipt.output_sha256);
+        let same = receipt.source_identity == pack.source_identity() && receipt.output_bytes == pack.bytes();
+        if !same {
+            report.push("receipt", false, "the receipt is of another source or another size");
+        }
+        agrees.push(digest == receipt.output_sha256 && same);
+    }
+    report.sealed = !agrees.is_empty() && agrees.iter().all(|&a| a);
+    beside_check(pack, beside, Some(digest), report);
+    Ok(())
+}
+
+/// A receipt found beside the file is information: consistent or not, never a seal.
+fn beside_check(
+    pack: &PackFile,
+    beside: Option<Result<Receipt>>,
+    digest: Option<Digest>,
+    report: &mut VerifyReport,
+) {
+    match (beside, digest) {
+        (None, _) => report.not_authenticated.push("production (no receipt lies beside the file)"),
+        (Some(Err(e)), _) => report.push("receipt-beside", false, e.message().to_owned()),
+        (Some(Ok(receipt)), digest) => {
+            let same = digest == Some(receipt.output_sha256)
+                && receipt.output_bytes == pack.bytes()
+                && receipt.source_identity == pack.source_identity();
+            let detail = if same { "consistent with the file" } else { "contradicts the file" };
+            report.push("receipt-beside", same, detail);
+        }
+    }
+}
+
+fn shards(
+    pack: &PackFile,
+    evidence: &Evidence,
+    receipt: Option<&Receipt>,
+    report: &mut VerifyReport,
+    task: &Task,
+) -> Result<()> {
+    let manifest = pack.manifest();
+    let working = pack.decoder(FrameKind::Working)?;
+    let raw = (evidence.raw_digest && manifest.raw_access.is_exact())
+        .then(|| pack.decoder(FrameKind::Raw))
+        .transpose()?;
+    let mut streams = Streams {
+        working: manifest.working_sha256.map(|_| Hasher::default()),
+        raw: raw.as_ref().map(|_| Hasher::default()),
+    };
+    let mut headers_differ = Vec::new();
+    task.begin("verify shards", pack.resident_bytes());
+    for (ordinal, record) in pack.shards().iter().enumerate() {
+        task.check()?;
+        let loaded = match pack.load_shard(ordinal) {
+            Ok(loaded) => loaded,
+            Err(e) if e.kind() == Kind::Integrity => {
+                report.push("decoded", false, e.message().to_owned());
+                task.finish();
+                return Ok(());
+            }
+            Err(e) => return Err(e),
+        };
+        if let Some(receipt) = receipt
+            && receipt.header_sha256.get(ordinal) != Some(&loaded.tables_sha256)
+        {
+            headers_differ.push(ordinal);
+        }
+        streams.feed(&loaded, &working, raw.as_ref(), task)?;
+        if let Some(Some(expected)) = manifest.envelopes.get(ordinal) {
+            let found = pack.envelope(ordinal)?;
+            if found != *expected {
+                report.push(
+                    "envelope",
+                    false,
+                    format!("shard {ordinal}: {found}, the manifest says {expected}"),
+                );
+            }
+        }
+        task.advance(record.decoded_bytes + record.widths_bytes);
+    }
+    task.finish();
+    report.push("decoded", true, format!("{} bitstream digests", pack.shards().len()));
+    if manifest.envelopes.iter().any(Option::is_some) && report.checks.iter().all(|c| c.name != "envelope") {
+        report.push("envelope", true, "stored bytes of every shard that records a digest");
+    }
+    if receipt.is_some() {
+        let detail = match headers_differ.first() {
+            None => "headers of every shard".to_owned(),
+            Some(first) => format!("headers of {} shards differ, first shard {first}", headers_differ.len()),
+        };
+        report.push("receipt-headers", headers_differ.is_empty(), detail);
+    }
+    if let (Some(hasher), Some(expected)) = (streams.working, manifest.working_sha256) {
+        report.compare("working", "working array", hasher.finish(), expected);
+    } else {
+        report.not_authenticated.push("working array (the manifest has no digest of it)");
+    }
+    if let Some(hasher) = streams.raw {
+        let found = hasher.finish();
+        // Sources of another width carry the digest of their own stream beside the widened one.
+        let own = manifest.source_note.as_ref().map(|n| n.logical_sha256);
+        match own.or(manifest.source_raw_logical_sha256) {
+            Some(expected) => report.compare("raw", "raw array", found, expected),
+            None => report.not_authenticated.push("raw array (the manifest has no digest of it)"),
+        }
+    }
+    Ok(())
+}
+
+struct Streams {
+    working: Option<Hasher>,
+    raw: Option<Hasher>,
+}
+
+impl Streams {
+    fn feed(
+        &mut self,
+        loaded: &LoadedShard,
+        working: &super::FrameDecoder,
+        raw: Option<&super::FrameDecoder>,
+        task: &Task,
+    ) -> Result<()> {
+        let (a, b) = rayon::join(
+            || self.working.as_mut().map_or(Ok(()), |h| hash_frames(loaded, working, h, task)),
+            || match (self.raw.as_mut(), raw) {
+                (Some(h), Some(decoder)) => hash_frames(loaded, decoder, h, task),
+                _ => Ok(()),
+            },
+        );
+        a.and(b)
+    }
+}
+
+fn hash_frames(
+    loaded: &LoadedShard,
+    decoder: &super::FrameDecoder,
+    hasher: &mut Hasher,
+    task: &Task,
+) -> Result<()> {
+    let pixels = loaded.shard.pixels();
+    let window = window_scans(&loaded.shard, decoder.sample_type().bytes());
+    let mut buffer = Samples::zeroed(decoder.sample_type(), window * pixels);
+    for first in (0..loaded.shard.scans()).step_by(window) {
+        task.check()?;
+        let n = window.min(loaded.shard.scans() - first) * pixels;
+        decoder.decode(&loaded.shard, first, buffer.head_mut(n));
+        match &buffer {
+            Samples::U8(v) => hasher.update(&v[..n]),
+            Samples::U16(v) => hasher.update_u16(&v[..n]),
+            Samples::U32(v) => hasher.update_u32(&v[..n]),
+        }
+    }
+    Ok(())
+}
+
+/// Whole tiles that take about 16 MiB.
+fn window_scans(shard: &stempack_codecs::shard::PackedShard, sample_bytes: usize) -> usize {
+    let per_tile = shard.profile().tile_scans();
+    let tile_bytes = per_tile * shard.pixels() * sample_bytes;
+    ((16 << 20) / tile_bytes.max(1)).max(1) * per_tile
+}
+
+/// What a comparison with an original found.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Whether raw arrays were compared (else working arrays).
+    pub kind: FrameKind,
+    /// First difference: scan position, pixel, value in the pack, value in the source.
+    pub first_difference: Option<(usize, usize, u64, u64)>,
+}
+
+/// Compares every sample of a pack with an original, raw where the pack can prove raw values.
+///
+/// # Errors
+/// Those of loading and of the source; `cancelled`. Different shapes are an error of kind `Conflict`.
+pub fn compare(pack: &PackFile, source: &dyn FrameSource, task: &Task) -> Result<Comparison> {
+    let acquisition = source.acquisition();
+    let detector = pack.shape().detector;
+    let shape = acquisition.shape();
+    if shape.is_some_and(|s| s != pack.shape())
+        || acquisition.detector != detector
+        || acquisition.frame_count != pack.shape().scan.positions() as u64
+    {
+        #[derive(Clone, Copy)]
+        struct ShapesDiffer;
+        impl ErrorCode for ShapesDiffer {
+            fn code(self) -> &'static str {
+                "shapes_differ"
+            }
+            fn kind(self) -> Kind {
+                Kind::Conflict
+            }
+        }
+        return Err(Error::new(
+            ShapesDiffer,
+            format!(
+                "the pack is {}, the source has {} frames of {}",
+                pack.shape(),
+                acquisition.frame_count,
+                acquisition.detector
+            ),
+        ));
+    }
+    let raw = pack.manifest().raw_access.is_exact();
+    let kind = if raw { FrameKind::Raw } else { FrameKind::Working };
+    let decoder = pack.decoder(kind)?;
+    let pixels = detector.pixels();
+    task.begin("compare", pack.shape().samples().unwrap_or(u64::MAX));
+    for ordinal in 0..pack.shards().len() {
+        let loaded = pack.load_shard(ordinal)?;
+        let window = window_scans(&loaded.shard, 8);
+        let mut packed = Samples::zeroed(decoder.sample_type(), window * pixels);
+        let mut original = Samples::zeroed(acquisition.sample, window * pixels);
+        let base = ordinal * pack.scans_per_shard();
+        for first in (0..loaded.shard.scans()).step_by(window) {
+            task.check()?;
+            let n = window.min(loaded.shard.scans() - first) * pixels;
+            let (read, ()) = rayon::join(
+                || source.read((base + first) as u64, original.head_mut(n), &task.quiet()),
+                || decoder.decode(&loaded.shard, first, packed.head_mut(n)),
+            );
+            read?;
+            if kind == FrameKind::Working {
+                for frame in 0..n / pixels {
+                    pack.excluded().iter().for_each(|&p| zero(&mut original, frame * pixels + p as usize));
+                }
+            }
+            if let Some(at) = first_difference(&packed, &original, n) {
+                task.finish();
+                let (scan, pixel) = (base + first + at / pixels, at % pixels);
+                return Ok(Comparison {
+                    kind,
+                    first_difference: Some((scan, pixel, packed.get(at), original.get(at))),
+                });
+            }
+            task.advance(n as u64);
+        }
+    }
+    task.finish();
+    source.check_unchanged()?;
+    Ok(Comparison { kind, first_difference: None })
+}
+
+fn zero(samples: &mut Samples, at: usize) {
+    match samples {
+        Samples::U8(v) => v[at] = 0,
+        Samples::U16(v) => v[at] = 0,
+        Samples::U32(v) => v[at] = 0,
+    }
+}
+
+fn first_difference(a: &Samples, b: &Samples, n: usize) -> Option<usize> {
+    match (a, b) {
+        (Samples::U8(a), Samples::U8(b)) if a[..n] == b[..n] => None,
+        (Samples::U16(a), Samples::U16(b)) if a[..n] == b[..n] => None,
+        (Samples::U32(a), Samples::U32(b)) if a[..n] == b[..n] => None,
+        _ => (0..n).find(|&i| a.get(i) != b.get(i)),
+    }
+}
+
+impl PackFile {
+    /// SHA-256 of the stored bytes from the first to the last of a shard, gaps included.
+    fn envelope(&self, ordinal: usize) -> Result<Digest> {
+        let r = &self.index.shards[ordinal];
+        let ranges = [
+            (r.payload_offset, r.payload_bytes),
+            (r.lengths_offset, r.lengths_bytes),
+            (r.widths_offset, r.widths_bytes),
+        ];
+        let used = || ranges.iter().filter(|(_, bytes)| *bytes > 0);
+        let (Some(start), Some(end)) = (used().map(|r| r.0).min(), used().map(|r| r.0 + r.1).max()) else {
+            return Err(Error::new(ContainerCode::Record, "shard has no bytes"));
+        };
+        let mut hasher = Hasher::default();
+        let mut buffer = vec![0; 1 << 20];
+        let mut at = start;
+        while at < end {
+            let n = buffer.len().min((end - at) as usize);
+            self.read(at, &mut buffer[..n])?;
+            hasher.update(&buffer[..n]);
+            at += n as u64;
+        }
+        Ok(hasher.finish())
+    }
+}
