@@ -1,0 +1,13 @@
+//! What can keep a resident from being loaded or asked.
+
+stempack_model::error_codes! {
+    /// Failures of the engine.
+    pub enum EngineCode {
+        /// The resident does not fit the memory budget.
+        OverBudget = "resident_over_budget", Limit;
+        /// A buffer is not a whole number of frames of the right type.
+        BufferShape = "buffer_shape", Usage;
+        /// A scan position does not exist.
+        OutsideScan = "outside_scan", Usage;
+    }
+}
