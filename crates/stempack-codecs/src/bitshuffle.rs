@@ -116,7 +116,8 @@ pub fn decode_chunk(
     scratch: &mut Vec<u8>,
 ) -> Result<(), BitshuffleError> {
     check_elements(element_bytes, out.len())?;
-    let (header, mut rest) = src.split_first_chunk::<HEADER_BYTES>().ok_or(BitshuffleError::HeaderTruncated)?;
+    let (header, mut rest) =
+        src.split_first_chunk::<HEADER_BYTES>().ok_or(BitshuffleError::HeaderTruncated)?;
     let [d0, d1, d2, d3, d4, d5, d6, d7, b0, b1, b2, b3] = *header;
     let declared = u64::from_be_bytes([d0, d1, d2, d3, d4, d5, d6, d7]);
     if declared != out.len() as u64 {
@@ -167,7 +168,8 @@ pub fn decode_plain(
     if src.len() != out.len() {
         return Err(BitshuffleError::DecodedSize { declared: src.len() as u64, expected: out.len() as u64 });
     }
-    let block_elements = if block_elements == 0 { default_block_elements(element_bytes) } else { block_elements };
+    let block_elements =
+        if block_elements == 0 { default_block_elements(element_bytes) } else { block_elements };
     let block_bytes = block_elements
         .checked_mul(element_bytes)
         .filter(|_| block_elements.is_multiple_of(8))
@@ -271,7 +273,8 @@ pub fn transpose_scalar(elements: &[u8], element_bytes: usize, planes: &mut [u8]
             for (column, element) in columns.iter_mut().zip(elements.chunks_exact(element_bytes)) {
                 *column = element[byte];
             }
-            for (k, row) in transpose_bits(u64::from_le_bytes(columns)).to_le_bytes().into_iter().enumerate() {
+            for (k, row) in transpose_bits(u64::from_le_bytes(columns)).to_le_bytes().into_iter().enumerate()
+            {
                 planes[(8 * byte + k) * groups + group] = row;
             }
         }

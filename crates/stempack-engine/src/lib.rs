@@ -10,3 +10,8 @@ mod resident;
 
 pub use error::EngineCode;
 pub use resident::{Capability, Resident, ResidentReport};
+
+/// Threads that products use.
+pub fn threads() -> usize {
+    rayon::current_num_threads()
+}

@@ -111,7 +111,12 @@ impl FrameSource for MemorySource {
     fn digest_members(&self, task: &Task) -> Result<Vec<MemberDigest>> {
         task.check()?;
         let mut hasher = Sha256::new();
-        (0..self.frames.len()).for_each(|i| hasher.update(self.frames.get(i).to_le_bytes()));
+        let mut feed = |bytes: Vec<u8>| hasher.update(bytes);
+        match &self.frames {
+            Samples::U8(v) => v.chunks(1 << 16).for_each(|c| feed(c.to_vec())),
+            Samples::U16(v) => v.chunks(1 << 16).for_each(|c| feed(c.iter().flat_map(|s| s.to_le_bytes()).collect())),
+            Samples::U32(v) => v.chunks(1 << 16).for_each(|c| feed(c.iter().flat_map(|s| s.to_le_bytes()).collect())),
+        }
         Ok(vec![MemberDigest { member: 0, role: MemberRole::Data, sha256: hasher.finalize().into() }])
     }
     fn check_unchanged(&self) -> Result<()> {

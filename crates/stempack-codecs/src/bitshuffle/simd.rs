@@ -4,7 +4,10 @@
 //! has. Frames decode at memory speed only because of this step: the portable form is several times slower than LZ4.
 #![cfg_attr(
     target_arch = "x86_64",
-    expect(unsafe_code, reason = "vector loads, stores and calls of functions compiled for detected features")
+    expect(
+        unsafe_code,
+        reason = "vector loads, stores and calls of functions compiled for detected features"
+    )
 )]
 
 /// What the machine can do.
@@ -129,7 +132,12 @@ mod x86 {
     /// high half, eight element bytes each.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn gather<const GFNI: bool>(planes: &[u8], byte: usize, groups: usize, group: usize) -> Option<[__m256i; 8]> {
+    fn gather<const GFNI: bool>(
+        planes: &[u8],
+        byte: usize,
+        groups: usize,
+        group: usize,
+    ) -> Option<[__m256i; 8]> {
         let mut p = [_mm256_setzero_si256(); 8];
         for (k, p) in p.iter_mut().enumerate() {
             let plane = 8 * byte + if GFNI { 7 - k } else { k };

@@ -140,11 +140,11 @@ fn every_header_word_and_length_is_checked() {
     let mut chunk = Vec::new();
     encode_chunk(&data, 2, 64, &mut chunk).unwrap();
     let mut out = vec![0; data.len()];
-    let mut run = |chunk: &[u8], out: &mut [u8]| decode_chunk(chunk, 2, out, &mut Vec::new()).unwrap_err();
+    let run = |chunk: &[u8], out: &mut [u8]| decode_chunk(chunk, 2, out, &mut Vec::new()).unwrap_err();
 
     assert_eq!(run(&chunk[..11], &mut out), BitshuffleError::HeaderTruncated);
-    assert_eq!(run(&chunk, &mut vec![0; 202]), BitshuffleError::DecodedSize { declared: 200, expected: 202 });
-    assert!(matches!(run(&chunk, &mut vec![0; 199]), BitshuffleError::ElementBytes { .. }));
+    assert_eq!(run(&chunk, &mut [0; 202]), BitshuffleError::DecodedSize { declared: 200, expected: 202 });
+    assert!(matches!(run(&chunk, &mut [0; 199]), BitshuffleError::ElementBytes { .. }));
     for bad in [0u32, 8, 24, 0x7e00_0010, u32::MAX - 15] {
         let mut broken = chunk.clone();
         broken[8..12].copy_from_slice(&bad.to_be_bytes());

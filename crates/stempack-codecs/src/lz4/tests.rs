@@ -53,7 +53,9 @@ fn noise(len: usize, density: u32, seed: u64) -> Vec<u8> {
 
 fn inputs() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
-    for len in (0..40).chain([63, 64, 65, 127, 128, 129, 255, 256, 257, 269, 270, 271, 511, 4096, 8192, 70_000, 200_001]) {
+    for len in (0..40)
+        .chain([63, 64, 65, 127, 128, 129, 255, 256, 257, 269, 270, 271, 511, 4096, 8192, 70_000, 200_001])
+    {
         for density in [0, 3, 20, 100, 256] {
             all.push(noise(len, density, len as u64 + 7));
         }
@@ -101,7 +103,12 @@ fn liblz4_decodes_what_we_write() {
         assert_eq!(&block[..2], &[0xaa, 0xbb], "encoding appends");
         let block = &block[2..];
         assert!(block.len() <= literal_block_len(input.len()));
-        assert_eq!(theirs_decode(block, input.len()).as_deref(), Some(input.as_slice()), "length {}", input.len());
+        assert_eq!(
+            theirs_decode(block, input.len()).as_deref(),
+            Some(input.as_slice()),
+            "length {}",
+            input.len()
+        );
         assert!(obeys_end_rules(block, input.len()), "length {}", input.len());
         let mut ours = vec![0xee; input.len()];
         decode_block(block, &mut ours).unwrap();

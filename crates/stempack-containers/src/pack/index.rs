@@ -290,24 +290,22 @@ impl Index {
 }
 
 fn check_exclusions(profile: Profile, excluded: &[u32], detector: DetectorShape) -> Result<()> {
-    let mut seen = vec![false; detector.pixels()];
-    for (i, &pixel) in excluded.iter().enumerate() {
-        match seen.get_mut(pixel as usize) {
-            None => {
-                return Err(refuse(format!("excluded pixel {pixel} lies outside the detector {detector}"))
-                    .with("pixel", u64::from(pixel)));
-            }
-            Some(true) => {
-                return Err(
-                    refuse(format!("excluded pixel {pixel} is listed twice")).with("pixel", u64::from(pixel))
-                );
-            }
-            Some(slot) => *slot = true,
-        }
-        if profile == Profile::U8 && i > 0 && excluded[i - 1] > pixel {
-            return Err(refuse(format!("excluded pixels do not ascend: {} before {pixel}", excluded[i - 1]))
-                .with("pixel", u64::from(pixel)));
-        }
+    let bad = |pixel: u32, why: String| refuse(why).with("pixel", u64::from(pixel));
+    // A table of the whole detector could be far larger than the file that claims it.
+    let mut sorted = excluded.to_vec();
+    sorted.sort_unstable();
+    if let Some(&pixel) = sorted.last()
+        && pixel as usize >= detector.pixels()
+    {
+        return Err(bad(pixel, format!("excluded pixel {pixel} lies outside the detector {detector}")));
+    }
+    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(bad(pair[0], format!("excluded pixel {} is listed twice", pair[0])));
+    }
+    if profile == Profile::U8
+        && let Some(pair) = excluded.windows(2).find(|pair| pair[0] > pair[1])
+    {
+        return Err(bad(pair[1], format!("excluded pixels do not ascend: {} before {}", pair[0], pair[1])));
     }
     Ok(())
 }
