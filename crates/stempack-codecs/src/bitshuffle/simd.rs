@@ -75,16 +75,6 @@ mod x86 {
     /// Groups of eight elements handled per step: 32 bytes of each plane.
     const STEP: usize = 32;
 
-    #[target_feature(enable = "avx2")]
-    pub(super) fn avx2<const E: usize>(planes: &[u8], out: &mut [u8]) -> usize {
-        run::<E, false>(planes, out)
-    }
-
-    #[target_feature(enable = "avx2,gfni")]
-    pub(super) fn avx2_gfni<const E: usize>(planes: &[u8], out: &mut [u8]) -> usize {
-        run::<E, true>(planes, out)
-    }
-
     #[inline]
     #[target_feature(enable = "avx2")]
     fn load(from: &[u8; 32]) -> __m256i {
@@ -120,7 +110,8 @@ mod x86 {
         _mm256_xor_si256(x, _mm256_xor_si256(t, _mm256_slli_epi64::<28>(t)))
     }
 
-    /// The same by one matrix product per lane: the operand's rows are taken last byte first, hence `REVERSED` planes.
+    /// The same by one matrix product per lane: the operand's rows are taken last byte first, hence the planes
+    /// come in reverse.
     #[inline]
     #[target_feature(enable = "avx2,gfni")]
     fn transpose_bits_gfni(reversed: __m256i) -> __m256i {
@@ -132,7 +123,7 @@ mod x86 {
     /// high half, eight element bytes each.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn gather<const GFNI: bool>(
+    fn gather<const REVERSED: bool>(
         planes: &[u8],
         byte: usize,
         groups: usize,
@@ -140,7 +131,7 @@ mod x86 {
     ) -> Option<[__m256i; 8]> {
         let mut p = [_mm256_setzero_si256(); 8];
         for (k, p) in p.iter_mut().enumerate() {
-            let plane = 8 * byte + if GFNI { 7 - k } else { k };
+            let plane = 8 * byte + if REVERSED { 7 - k } else { k };
             *p = load(planes.get(plane * groups + group..)?.first_chunk::<STEP>()?);
         }
         let lo = [
@@ -169,26 +160,6 @@ mod x86 {
         Some(r)
     }
 
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn element_bytes<const GFNI: bool>(
-        planes: &[u8],
-        byte: usize,
-        groups: usize,
-        group: usize,
-    ) -> Option<[__m256i; 8]> {
-        let mut r = gather::<GFNI>(planes, byte, groups, group)?;
-        for r in &mut r {
-            *r = if GFNI {
-                // SAFETY: only `avx2_gfni` instantiates this branch.
-                unsafe { transpose_bits_gfni(*r) }
-            } else {
-                transpose_bits(*r)
-            };
-        }
-        Some(r)
-    }
-
     /// Writes the low halves of `a` then `b` at the group pair `m`, the high halves 16 groups further on.
     #[inline]
     #[target_feature(enable = "avx2")]
@@ -198,47 +169,101 @@ mod x86 {
         Some(())
     }
 
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn run<const E: usize, const GFNI: bool>(planes: &[u8], out: &mut [u8]) -> usize {
-        let groups = out.len() / (8 * E);
-        let mut group = 0;
-        while group + STEP <= groups {
-            if step::<E, GFNI>(planes, groups, group, &mut out[group * 8 * E..]).is_none() {
-                break;
+    /// One kernel for each set of features: a function can only be inlined where all of its features are enabled, and
+    /// what is not inlined here passes its vectors through memory.
+    macro_rules! kernel {
+        ($name:ident, $features:literal, $reversed:literal, $transpose:ident) => {
+            /// Untransposes whole steps of 32 groups from the first group on and returns how many groups that were.
+            #[target_feature(enable = $features)]
+            pub(super) fn $name<const E: usize>(planes: &[u8], out: &mut [u8]) -> usize {
+                #[inline]
+                #[target_feature(enable = $features)]
+                fn element_bytes(
+                    planes: &[u8],
+                    byte: usize,
+                    groups: usize,
+                    group: usize,
+                ) -> Option<[__m256i; 8]> {
+                    let [a, b, c, d, e, f, g, h] = gather::<$reversed>(planes, byte, groups, group)?;
+                    Some([
+                        $transpose(a),
+                        $transpose(b),
+                        $transpose(c),
+                        $transpose(d),
+                        $transpose(e),
+                        $transpose(f),
+                        $transpose(g),
+                        $transpose(h),
+                    ])
+                }
+
+                /// `None` would mean that the slices are too short, which the caller excludes.
+                #[inline]
+                #[target_feature(enable = $features)]
+                fn step<const E: usize>(
+                    planes: &[u8],
+                    groups: usize,
+                    group: usize,
+                    out: &mut [u8],
+                ) -> Option<()> {
+                    let b0 = element_bytes(planes, 0, groups, group)?;
+                    if E == 1 {
+                        return store_1(out, &b0);
+                    }
+                    let b1 = element_bytes(planes, 1, groups, group)?;
+                    if E == 2 {
+                        return store_2(out, &b0, &b1);
+                    }
+                    let b2 = element_bytes(planes, 2, groups, group)?;
+                    let b3 = element_bytes(planes, 3, groups, group)?;
+                    store_4(out, &b0, &b1, &b2, &b3)
+                }
+
+                let groups = out.len() / (8 * E);
+                let mut group = 0;
+                while group + STEP <= groups {
+                    if step::<E>(planes, groups, group, &mut out[group * 8 * E..]).is_none() {
+                        break;
+                    }
+                    group += STEP;
+                }
+                group
             }
-            group += STEP;
-        }
-        group
+        };
     }
 
-    /// 32 groups. `None` would mean that the planes are too short, which `run`'s caller excludes.
+    kernel!(avx2, "avx2", false, transpose_bits);
+    kernel!(avx2_gfni, "avx2,gfni", true, transpose_bits_gfni);
+
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn step<const E: usize, const GFNI: bool>(
-        planes: &[u8],
-        groups: usize,
-        group: usize,
+    fn store_1(out: &mut [u8], b0: &[__m256i; 8]) -> Option<()> {
+        for m in 0..4 {
+            store_halves(out, 32 * m, 128 + 32 * m, b0[2 * m], b0[2 * m + 1])?;
+        }
+        Some(())
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn store_2(out: &mut [u8], b0: &[__m256i; 8], b1: &[__m256i; 8]) -> Option<()> {
+        for m in 0..8 {
+            let first = _mm256_unpacklo_epi8(b0[m], b1[m]);
+            let second = _mm256_unpackhi_epi8(b0[m], b1[m]);
+            store_halves(out, 32 * m, 256 + 32 * m, first, second)?;
+        }
+        Some(())
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn store_4(
         out: &mut [u8],
+        b0: &[__m256i; 8],
+        b1: &[__m256i; 8],
+        b2: &[__m256i; 8],
+        b3: &[__m256i; 8],
     ) -> Option<()> {
-        let b0 = element_bytes::<GFNI>(planes, 0, groups, group)?;
-        if E == 1 {
-            for m in 0..4 {
-                store_halves(out, 32 * m, 128 + 32 * m, b0[2 * m], b0[2 * m + 1])?;
-            }
-            return Some(());
-        }
-        let b1 = element_bytes::<GFNI>(planes, 1, groups, group)?;
-        if E == 2 {
-            for m in 0..8 {
-                let first = _mm256_unpacklo_epi8(b0[m], b1[m]);
-                let second = _mm256_unpackhi_epi8(b0[m], b1[m]);
-                store_halves(out, 32 * m, 256 + 32 * m, first, second)?;
-            }
-            return Some(());
-        }
-        let b2 = element_bytes::<GFNI>(planes, 2, groups, group)?;
-        let b3 = element_bytes::<GFNI>(planes, 3, groups, group)?;
         for m in 0..8 {
             let (lo01, hi01) = (_mm256_unpacklo_epi8(b0[m], b1[m]), _mm256_unpackhi_epi8(b0[m], b1[m]));
             let (lo23, hi23) = (_mm256_unpacklo_epi8(b2[m], b3[m]), _mm256_unpackhi_epi8(b2[m], b3[m]));

@@ -1,0 +1,295 @@
+//! The words of the command line and their help.
+
+use crate::parse::{Bytes, Numbers, Region, Scan, Sha256};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Exact tools for 4D-STEM acquisitions: inspect, pack losslessly, prove, image.
+#[derive(Debug, Parser)]
+#[command(name = "stempack", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done; 1 checked and different; 2 could not do it; 130 cancelled.\n\
+    Data goes to stdout, talk to stderr; --json prints one document with a `schema` field.")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Print one JSON document instead of text
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub(crate) json: bool,
+    /// Say nothing but results and errors
+    #[arg(long, short, global = true, help_heading = "Common options")]
+    pub(crate) quiet: bool,
+    /// Threads to use (all cores when absent)
+    #[arg(long, value_name = "N", global = true, help_heading = "Common options", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
+    /// Memory to stay within, for example 512M or 4G (2G when absent)
+    #[arg(long, value_name = "SIZE", global = true, help_heading = "Common options")]
+    pub(crate) max_memory: Option<Bytes>,
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=4096) => Ok(n),
+        _ => Err("expected a number of threads from 1 to 4096".into()),
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Say what a file or folder is, without reading its frames
+    Inspect(Inspect),
+    /// Pack an acquisition losslessly into one file
+    Pack(Pack),
+    /// Authenticate a packed file, and prove it equal to its source
+    Verify(Verify),
+    /// Show a packed file's header, sizes and capabilities
+    Info(Info),
+    /// Write one diffraction pattern
+    Frame(Frame),
+    /// Write a virtual-detector image
+    Image(Image),
+    /// Write the centre of mass of every diffraction pattern
+    Com(Com),
+    /// Write the mean diffraction pattern
+    Mean(Mean),
+    /// Write frames back as an array
+    Unpack(Unpack),
+    /// Make a sample acquisition, pack it, verify it, image it
+    Demo(Demo),
+}
+
+/// What opens an acquisition.
+#[derive(Debug, Args)]
+pub(crate) struct Input {
+    /// Packed file or original acquisition
+    pub(crate) file: PathBuf,
+    /// Scan shape of an original that does not record one
+    #[arg(long, value_name = "RxC")]
+    pub(crate) scan: Option<Scan>,
+}
+
+/// Where a result goes.
+#[derive(Debug, Args)]
+pub(crate) struct Out {
+    /// Result file: .npy exact numbers, .png a picture, .tif 32-bit floats
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: PathBuf,
+    /// Replace an existing file
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// How a picture looks.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Pictures")]
+pub(crate) struct Look {
+    /// Colour map of a .png
+    #[arg(long, value_enum, value_name = "MAP")]
+    pub(crate) map: Option<Map>,
+    /// Percentiles of the values shown as darkest and brightest
+    #[arg(long, value_name = "LOW,HIGH", default_value = "1,99", value_parser = contrast)]
+    pub(crate) contrast: Numbers<2>,
+}
+
+fn contrast(text: &str) -> Result<Numbers<2>, String> {
+    let numbers: Numbers<2> = text.parse()?;
+    let [low, high] = numbers.0;
+    if 0.0 <= low && low < high && high <= 100.0 {
+        return Ok(numbers);
+    }
+    Err("expected two percentiles with 0 ≤ LOW < HIGH ≤ 100".into())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Map {
+    Grey,
+    Viridis,
+    Inferno,
+    Magma,
+    Plasma,
+    Cividis,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// Files or folders
+    #[arg(required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Scan shape of an acquisition that does not record one
+    #[arg(long, value_name = "RxC")]
+    pub(crate) scan: Option<Scan>,
+    /// Hash every member file
+    #[arg(long)]
+    pub(crate) digest: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Profile {
+    /// u8 where it is provably exact, else u16
+    #[default]
+    Auto,
+    /// Counts of admitted pixels fit 8 bits
+    U8,
+    /// Counts of admitted pixels fit 16 bits
+    U16,
+    /// The qem container
+    Qem,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Pack {
+    /// Acquisition to pack
+    pub(crate) source: PathBuf,
+    /// Packed file to write
+    pub(crate) dest: PathBuf,
+    /// Encoding
+    #[arg(long, value_enum, value_name = "PROFILE")]
+    pub(crate) profile: Option<Profile>,
+    /// Scan shape of an acquisition that does not record one
+    #[arg(long, value_name = "RxC")]
+    pub(crate) scan: Option<Scan>,
+    /// Only say what packing would take
+    #[arg(long)]
+    pub(crate) plan: bool,
+    /// Replace an existing file
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// Packed file
+    pub(crate) file: PathBuf,
+    /// Original acquisition that the pack must equal
+    #[arg(long, value_name = "SOURCE")]
+    pub(crate) against: Option<PathBuf>,
+    /// Scan shape of the original, when it does not record one
+    #[arg(long, value_name = "RxC", requires = "against")]
+    pub(crate) scan: Option<Scan>,
+    /// SHA-256 the whole file must have
+    #[arg(long, value_name = "HEX")]
+    pub(crate) expect_sha256: Option<Sha256>,
+    /// Receipt you vouch for
+    #[arg(long, value_name = "FILE")]
+    pub(crate) receipt: Option<PathBuf>,
+    /// Fail unless every byte of the file is sealed by evidence you give
+    #[arg(long)]
+    pub(crate) require_seal: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Info {
+    /// Packed file
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Frame {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// Scan row, counted from 0
+    pub(crate) row: usize,
+    /// Scan column, counted from 0
+    pub(crate) col: usize,
+    /// The detector's own values, excluded pixels included
+    #[arg(long)]
+    pub(crate) raw: bool,
+    #[command(flatten)]
+    pub(crate) out: Out,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Image {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    #[command(flatten)]
+    pub(crate) detector: Detector,
+    #[command(flatten)]
+    pub(crate) out: Out,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// The virtual detector; distances are in detector pixels, pixel centres at integers.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+#[command(next_help_heading = "Virtual detector (one of)")]
+pub(crate) struct Detector {
+    /// Bright field: the disk of radius R, recorded or else measured
+    #[arg(long)]
+    pub(crate) bf: bool,
+    /// Annular bright field: R/2 to R
+    #[arg(long)]
+    pub(crate) abf: bool,
+    /// Annular dark field: R to 2R
+    #[arg(long)]
+    pub(crate) adf: bool,
+    /// Pixels at most RADIUS from (R, C)
+    #[arg(long, value_name = "R,C,RADIUS", allow_hyphen_values = true)]
+    pub(crate) disk: Option<Numbers<3>>,
+    /// Pixels more than IN and at most OUT from (R, C)
+    #[arg(long, value_name = "R,C,IN,OUT", allow_hyphen_values = true)]
+    pub(crate) annulus: Option<Numbers<4>>,
+    /// Pixels that are 1 in a uint8 or bool array of the detector's shape
+    #[arg(long, value_name = "M.npy")]
+    pub(crate) mask: Option<PathBuf>,
+    /// Every admitted pixel
+    #[arg(long)]
+    pub(crate) total: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Com {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    #[command(flatten)]
+    pub(crate) out: Out,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Mean {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// Write the exact 64-bit sum instead of the mean
+    #[arg(long)]
+    pub(crate) sum: bool,
+    #[command(flatten)]
+    pub(crate) out: Out,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Unpack {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// Array file to write (.npy)
+    #[arg(value_name = "OUT.npy")]
+    pub(crate) output: PathBuf,
+    /// The detector's own values (the default)
+    #[arg(long, conflicts_with = "working")]
+    pub(crate) raw: bool,
+    /// Zero at excluded pixels
+    #[arg(long)]
+    pub(crate) working: bool,
+    /// Only these scan rows and columns, half-open
+    #[arg(long, value_name = "R0:R1,C0:C1")]
+    pub(crate) region: Option<Region>,
+    /// Replace an existing file
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Folder for the sample and the results; must not hold an earlier demo
+    #[arg(default_value = "stempack-demo")]
+    pub(crate) dir: PathBuf,
+}

@@ -1,0 +1,33 @@
+//! One thin file for each verb; what the verbs share is how they open files and how they describe them.
+
+mod com;
+mod demo;
+mod frame;
+mod image;
+mod info;
+mod inspect;
+mod mean;
+mod opened;
+mod pack;
+mod unpack;
+mod verify;
+
+use crate::args::Verb;
+use crate::context::{Context, Outcome};
+use stempack::Result;
+
+/// Runs a verb.
+pub(crate) fn run(verb: &Verb, context: &Context) -> Result<Outcome> {
+    match verb {
+        Verb::Inspect(args) => inspect::run(args, context),
+        Verb::Pack(args) => pack::run(args, context),
+        Verb::Verify(args) => verify::run(args, context),
+        Verb::Info(args) => info::run(args, context),
+        Verb::Frame(args) => frame::run(args, context),
+        Verb::Image(args) => image::run(args, context),
+        Verb::Com(args) => com::run(args, context),
+        Verb::Mean(args) => mean::run(args, context),
+        Verb::Unpack(args) => unpack::run(args, context),
+        Verb::Demo(args) => demo::run(args, context),
+    }
+}

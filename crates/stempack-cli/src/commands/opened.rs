@@ -1,0 +1,161 @@
+//! How a verb opens what it was given, pack or original, and what every result says of it.
+
+use crate::CliCode;
+use crate::args::Input;
+use crate::context::Context;
+use crate::parse::Scan;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+use stempack::export::ScaleBar;
+use stempack::{
+    BrightFieldDisk, Error, OpenOptions, PackFile, Products, Quantity, Result, ScanShape, bright_field_disk,
+};
+
+/// Something that answers products, with its provenance.
+pub(crate) struct Opened {
+    what: stempack::Opened,
+    products: Box<dyn Products>,
+    label: String,
+}
+
+/// Options for opening with the scan shape that was stated.
+pub(crate) fn options(scan: Option<Scan>) -> Result<OpenOptions> {
+    let scan = scan.map(|s| ScanShape::new(s.rows, s.cols)).transpose()?;
+    Ok(OpenOptions { scan, ..OpenOptions::default() })
+}
+
+/// Opens a pack or an original. A pack answers from memory, an original by being read.
+pub(crate) fn open(input: &Input, context: &Context) -> Result<Opened> {
+    let what = stempack::open(&input.file, &options(input.scan)?)?;
+    if let stempack::Opened::Pack(pack) = &what {
+        agree(pack, input.scan)?;
+    }
+    let products = what.products(context.task())?;
+    let label = input.file.file_name().map_or_else(|| input.file.display().to_string(), name);
+    Ok(Opened { what, products, label })
+}
+
+fn name(name: &std::ffi::OsStr) -> String {
+    name.to_string_lossy().into_owned()
+}
+
+/// A pack knows its scan shape; a statement may only agree.
+fn agree(pack: &PackFile, stated: Option<Scan>) -> Result<()> {
+    let scan = pack.shape().scan;
+    match stated {
+        Some(s) if (s.rows, s.cols) != (scan.rows() as u64, scan.cols() as u64) => Err(Error::new(
+            CliCode::ScanConflict,
+            format!(
+                "`{}` is a pack of a {scan} scan, stated was {}×{}",
+                pack.path().display(),
+                s.rows,
+                s.cols
+            ),
+        )
+        .with("candidates", vec![format!("{}x{}", scan.rows(), scan.cols())])),
+        _ => Ok(()),
+    }
+}
+
+impl Opened {
+    /// What answers.
+    pub(crate) fn products(&self) -> &dyn Products {
+        self.products.as_ref()
+    }
+    /// Short name for people.
+    pub(crate) fn label(&self) -> &str {
+        &self.label
+    }
+    /// How images come about: summed from zero in a resident, or while an original streams by.
+    pub(crate) fn mode(&self) -> &'static str {
+        match self.what {
+            stempack::Opened::Pack(_) => "rebase",
+            stempack::Opened::Original(_) => "streamed",
+        }
+    }
+    /// The recorded bright-field disk, else the measured one.
+    pub(crate) fn disk(&self, context: &Context) -> Result<BrightFieldDisk> {
+        bright_field_disk(&self.what, self.products(), context.task())
+    }
+
+    /// Scale of pictures of the scan, where the step between columns is recorded.
+    pub(crate) fn scan_scale(&self) -> Option<ScaleBar> {
+        self.step(Quantity::ScanStepCol).and_then(ScaleBar::angstrom)
+    }
+    /// Scale of pictures of the detector, where the angle or reciprocal step between columns is recorded.
+    pub(crate) fn detector_scale(&self) -> Option<ScaleBar> {
+        let angle = self.step(Quantity::DetectorAngleCol).and_then(ScaleBar::mrad);
+        let reciprocal =
+            || self.step(Quantity::DetectorReciprocalCol).and_then(ScaleBar::reciprocal_angstrom);
+        angle.or_else(reciprocal)
+    }
+    fn step(&self, quantity: Quantity) -> Option<f64> {
+        match &self.what {
+            stempack::Opened::Original(source) => {
+                source.acquisition().quantities.get(&quantity).map(|r| r.value)
+            }
+            stempack::Opened::Pack(pack) => pack_step(pack, quantity),
+        }
+    }
+
+    /// Prints the result of a product: JSON with the provenance, or a sentence after the file's name.
+    pub(crate) fn report(&self, schema: &str, said: Map<String, Value>, text: &str, context: &Context) {
+        let output = said.get("output").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut document = said;
+        document.insert("source".into(), self.source());
+        context.printer.result(schema, Value::Object(document), || format!("{output}: {text}\n"));
+    }
+
+    /// What the numbers were made from and which checks its bytes passed.
+    fn source(&self) -> Value {
+        match &self.what {
+            stempack::Opened::Pack(pack) => json!({
+                "path": pack.path().display().to_string(),
+                "kind": "pack",
+                "profile": pack.profile().as_str(),
+                "source_identity_sha256": pack.source_identity().to_hex(),
+                "sealed": false,
+                "checks": ["structure", "decoded"],
+            }),
+            stempack::Opened::Original(source) => json!({
+                "path": path_of(source.acquisition()),
+                "kind": "original",
+                "format": source.acquisition().format,
+                "reader": source.acquisition().reader,
+                "checks": ["unchanged"],
+            }),
+        }
+    }
+}
+
+fn path_of(acquisition: &stempack::Acquisition) -> String {
+    acquisition.members.first().map_or_else(|| acquisition.label.clone(), |m| m.path.display().to_string())
+}
+
+/// A sampling that the producer recorded in the manifest, in the unit of `quantity`.
+pub(crate) fn pack_step(pack: &PackFile, quantity: Quantity) -> Option<f64> {
+    let recorded = pack.manifest().object.get("source_calibration")?;
+    let number = |key: &str| recorded.get(key)?.as_f64().filter(|v| v.is_finite() && *v > 0.0);
+    let detector = |key: &str, unit: &str| {
+        let recorded_unit = recorded.get("detector_sampling_unit")?.as_str()?;
+        (recorded_unit == unit).then(|| number(key)).flatten()
+    };
+    match quantity {
+        // Nanometres in the manifest, ångström here.
+        Quantity::ScanStepRow => number("scan_row_sampling_nm").map(|nm| nm * 10.0),
+        Quantity::ScanStepCol => number("scan_column_sampling_nm").map(|nm| nm * 10.0),
+        Quantity::DetectorAngleRow => detector("detector_row_sampling", "mrad"),
+        Quantity::DetectorAngleCol => detector("detector_column_sampling", "mrad"),
+        Quantity::DetectorReciprocalRow => detector("detector_row_sampling", "1/angstrom"),
+        Quantity::DetectorReciprocalCol => detector("detector_column_sampling", "1/angstrom"),
+        Quantity::BeamEnergy
+        | Quantity::SemiConvergenceAngle
+        | Quantity::DwellTime
+        | Quantity::CameraLength => None,
+    }
+}
+
+/// Whether two paths name the same file, as far as both exist.
+pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}

@@ -1,0 +1,121 @@
+//! `pack`: plan, pack losslessly, publish with a receipt.
+
+use super::opened;
+use crate::CliCode;
+use crate::args::{Pack, Profile};
+use crate::clock::now_utc;
+use crate::context::{Context, Outcome};
+use crate::memory::peak_resident_bytes;
+use crate::printer::human_bytes;
+use serde_json::json;
+use stempack::{Error, FrameSource, PackOptions, Plan, ProfileChoice, Result};
+
+pub(crate) fn run(args: &Pack, context: &Context) -> Result<Outcome> {
+    let options = PackOptions { profile: profile(args)?, force: args.force, completed_utc: now_utc() };
+    let source = stempack::open_original(&args.source, &opened::options(args.scan)?)?;
+    refuse_source(args, source.as_ref())?;
+    for warning in &source.acquisition().warnings {
+        context.printer.warning(&warning.message);
+    }
+    if args.plan {
+        let plan = stempack::plan_pack(source.as_ref(), &options, context.task())?;
+        context.printer.result("stempack.plan/1", plan_document(&plan), || plan_text(&plan));
+        return Ok(Outcome::Done);
+    }
+    let report = stempack::pack(source.as_ref(), &args.dest, &options, context.task())?;
+    let planned = report.plan.peak_bytes;
+    let peak = peak_resident_bytes().unwrap_or(planned);
+    let document = json!({
+        "output": args.dest.display().to_string(),
+        "profile": report.profile.as_str(),
+        "reason": report.reason,
+        "output_bytes": report.output_bytes,
+        "output_sha256": report.output_sha256.to_hex(),
+        "receipt": report.receipt.display().to_string(),
+        "peak_bytes": peak,
+        "planned_peak_bytes": planned,
+        "source_identity_sha256": report.source_identity.to_hex(),
+        "shards": report.plan.shard_count,
+        "scans_per_shard": report.plan.scans_per_shard,
+    });
+    context.printer.result("stempack.pack/1", document, || {
+        let logical = logical_bytes(source.as_ref());
+        format!(
+            "{}: {}, profile {} ({}), {:.2} times smaller than {} of samples\n\
+             SHA-256 {}\nreceipt {}\npeak memory {} (planned {})\n",
+            args.dest.display(),
+            human_bytes(report.output_bytes),
+            report.profile.as_str(),
+            report.reason,
+            logical as f64 / report.output_bytes as f64,
+            human_bytes(logical),
+            report.output_sha256,
+            report.receipt.display(),
+            human_bytes(peak),
+            human_bytes(planned),
+        )
+    });
+    Ok(Outcome::Done)
+}
+
+/// The profile that `--profile` and the destination's ending agree on.
+fn profile(args: &Pack) -> Result<ProfileChoice> {
+    let named_qem = args.dest.extension().is_some_and(|e| e.eq_ignore_ascii_case("qem"));
+    let choice = match args.profile {
+        Some(Profile::Qem) => None,
+        None if named_qem => None,
+        Some(stated) if named_qem => {
+            let message =
+                format!("`{}` asks for the qem profile, --profile for {stated:?}", args.dest.display());
+            return Err(Error::new(CliCode::Usage, message).hint("give one of them"));
+        }
+        None | Some(Profile::Auto) => Some(ProfileChoice::Auto),
+        Some(Profile::U8) => Some(ProfileChoice::U8),
+        Some(Profile::U16) => Some(ProfileChoice::U16),
+    };
+    choice.ok_or_else(|| {
+        Error::new(CliCode::UnsupportedProfile, "this version does not write the qem profile")
+            .hint("pack with --profile auto into a name that ends in .h5")
+    })
+}
+
+/// `--force` must not replace what is being packed.
+fn refuse_source(args: &Pack, source: &dyn FrameSource) -> Result<()> {
+    match source.acquisition().members.iter().find(|m| opened::same_file(&m.path, &args.dest)) {
+        None => Ok(()),
+        Some(_) => Err(Error::new(
+            CliCode::DestinationIsSource,
+            format!("`{}` is part of the source", args.dest.display()),
+        )
+        .with("path", args.dest.display().to_string())),
+    }
+}
+
+fn logical_bytes(source: &dyn FrameSource) -> u64 {
+    let a = source.acquisition();
+    a.frame_count.saturating_mul(a.detector.pixels() as u64).saturating_mul(a.sample.bytes() as u64)
+}
+
+fn plan_document(plan: &Plan) -> serde_json::Value {
+    json!({
+        "profile": plan.profile.as_str(),
+        "reason": plan.reason,
+        "shards": plan.shard_count,
+        "scans_per_shard": plan.scans_per_shard,
+        "peak_bytes": plan.peak_bytes,
+        "packed_maximum_bytes": plan.packed_maximum_bytes,
+        "output_maximum_bytes": plan.output_maximum_bytes,
+    })
+}
+
+fn plan_text(plan: &Plan) -> String {
+    format!(
+        "profile {} ({})\n{} shards of {} scan positions\nmemory at most {}\noutput at most {}\n",
+        plan.profile.as_str(),
+        plan.reason,
+        plan.shard_count,
+        plan.scans_per_shard,
+        human_bytes(plan.peak_bytes),
+        human_bytes(plan.output_maximum_bytes),
+    )
+}

@@ -1,0 +1,192 @@
+//! How a product becomes the file that was asked for: `.npy` exact, `.png` a picture, `.tif` 32-bit floats.
+
+use crate::CliCode;
+use crate::args::{Look, Map, Out};
+use serde_json::{Map as Object, Value, json};
+use stempack::Sums;
+use stempack::display::{ColourMap, Contrast, Picture};
+use stempack::export::{NpyType, NpyWriter, Output, ScaleBar, png::write_png, tiff::write_tiff};
+use stempack::{Error, Result, Samples};
+
+/// The formats an extension may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Npy,
+    Png,
+    Tiff,
+}
+
+/// A destination that was found free and writable before any work began.
+pub(crate) struct Target {
+    format: Format,
+    output: Output,
+}
+
+/// The exact numbers of a product.
+pub(crate) enum Array<'a> {
+    /// Samples of one frame.
+    Samples(&'a Samples),
+    /// Sums of a virtual image.
+    Sums(&'a Sums),
+    /// Exact 64-bit integers.
+    U64(&'a [u64]),
+    /// Quotients.
+    F64(&'a [f64]),
+}
+
+impl Array<'_> {
+    fn dtype(&self) -> NpyType {
+        match self {
+            Array::Samples(samples) => samples.sample_type().into(),
+            Array::Sums(Sums::U32(_)) => NpyType::U32,
+            Array::Sums(Sums::U64(_)) | Array::U64(_) => NpyType::U64,
+            Array::F64(_) => NpyType::F64,
+        }
+    }
+    /// The numbers for a picture or 32-bit floats.
+    pub(crate) fn to_f64(&self) -> Vec<f64> {
+        match self {
+            Array::Samples(samples) => (0..samples.len()).map(|i| samples.get(i) as f64).collect(),
+            Array::Sums(sums) => sums.iter().map(|v| v as f64).collect(),
+            Array::U64(values) => values.iter().map(|&v| v as f64).collect(),
+            Array::F64(values) => values.to_vec(),
+        }
+    }
+    fn write(&self, writer: &mut NpyWriter) -> Result<()> {
+        match self {
+            Array::Samples(Samples::U8(v)) => writer.write(v),
+            Array::Samples(Samples::U16(v)) => writer.write_u16(v),
+            Array::Samples(Samples::U32(v)) | Array::Sums(Sums::U32(v)) => writer.write_u32(v),
+            Array::Sums(Sums::U64(v)) => writer.write_u64(v),
+            Array::U64(v) => writer.write_u64(v),
+            Array::F64(v) => writer.write_f64(v),
+        }
+    }
+}
+
+/// A picture with what is written beside it.
+pub(crate) struct Shown {
+    /// The picture before enlargement.
+    pub(crate) picture: Picture,
+    /// What darkest and brightest mean.
+    pub(crate) contrast: Option<Contrast>,
+    /// Distance of neighbouring columns, when it is known.
+    pub(crate) scale: Option<ScaleBar>,
+    /// What the picture shows.
+    pub(crate) description: String,
+}
+
+impl Target {
+    /// Checks extension and destination.
+    pub(crate) fn new(out: &Out) -> Result<Self> {
+        let extension = out.output.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
+        let format = match extension.as_deref() {
+            Some("npy") => Format::Npy,
+            Some("png") => Format::Png,
+            Some("tif" | "tiff") => Format::Tiff,
+            _ => {
+                return Err(Error::new(
+                    CliCode::OutputFormat,
+                    format!("`{}` names no output format", out.output.display()),
+                )
+                .with("path", out.output.display().to_string())
+                .hint("end the name in .npy (exact numbers), .png (a picture) or .tif (32-bit floats)"));
+            }
+        };
+        let output = Output::create(&out.output, out.force)?;
+        Ok(Target { format, output })
+    }
+
+    /// Writes the array, a picture of it, or floats; returns what JSON says of the file.
+    ///
+    /// `shape` is that of the array; its last two sizes are those of every page.
+    pub(crate) fn write(
+        self,
+        array: &Array<'_>,
+        shape: &[usize],
+        show: impl FnOnce() -> Shown,
+    ) -> Result<Object<String, Value>> {
+        let mut said = Object::new();
+        let Target { format, mut output } = self;
+        said.insert("output".into(), output.destination().display().to_string().into());
+        said.insert("shape".into(), json!(shape));
+        said.insert("dtype".into(), array.dtype().as_str().into());
+        match format {
+            Format::Npy => {
+                let sizes: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
+                let mut writer = NpyWriter::new(output, array.dtype(), &sizes)?;
+                array.write(&mut writer)?;
+                writer.publish()?;
+            }
+            Format::Tiff => {
+                let values = array.to_f64();
+                let (height, width) = page(shape);
+                let pages: Vec<&[f64]> = values.chunks(height * width).collect();
+                write_tiff(&mut output, height, width, &pages)?;
+                output.publish()?;
+                said.insert("file_dtype".into(), "float32".into());
+            }
+            Format::Png => {
+                let shown = show();
+                let mut picture = shown.picture.enlarge_small();
+                let mut about = Object::new();
+                if let Some(contrast) = shown.contrast {
+                    about.insert("low".into(), contrast.low.into());
+                    about.insert("high".into(), contrast.high.into());
+                }
+                about.insert("enlarged".into(), picture.enlarged().into());
+                if let Some(label) = shown.scale.and_then(|s| s.draw(&mut picture)) {
+                    about.insert("scale_bar".into(), label.into());
+                }
+                let texts = [
+                    ("Title".to_owned(), shown.description),
+                    ("Software".to_owned(), concat!("stempack ", env!("CARGO_PKG_VERSION")).to_owned()),
+                ];
+                write_png(&mut output, &picture, &texts)?;
+                output.publish()?;
+                said.insert("picture".into(), Value::Object(about));
+            }
+        }
+        Ok(said)
+    }
+}
+
+/// Height and width of one page.
+fn page(shape: &[usize]) -> (usize, usize) {
+    match shape {
+        [.., height, width] => (*height, *width),
+        [width] => (1, *width),
+        [] => (1, 1),
+    }
+}
+
+/// A picture of values with the look that was asked for; `counted` are the values that set the contrast.
+pub(crate) fn picture(
+    (height, width): (usize, usize),
+    values: &[f64],
+    counted: impl Iterator<Item = f64>,
+    look: &Look,
+    usual: ColourMap,
+) -> (Picture, Option<Contrast>) {
+    let [low, high] = look.contrast.0;
+    let contrast = Contrast::percentiles(counted, low, high);
+    let map = look.map.map_or(usual, colour_map);
+    let shown = contrast.unwrap_or(Contrast { low: 0.0, high: 0.0 });
+    (Picture::of_values(height, width, values, shown, map), contrast)
+}
+
+fn colour_map(map: Map) -> ColourMap {
+    match map {
+        Map::Grey => ColourMap::Grey,
+        Map::Viridis => ColourMap::Viridis,
+        Map::Inferno => ColourMap::Inferno,
+        Map::Magma => ColourMap::Magma,
+        Map::Plasma => ColourMap::Plasma,
+        Map::Cividis => ColourMap::Cividis,
+    }
+}
+
+/// A sum as a JSON number, or as text beyond 64 bits.
+pub(crate) fn sum_value(sum: u128) -> Value {
+    u64::try_from(sum).map_or_else(|_| sum.to_string().into(), Value::from)
+}

@@ -1,0 +1,6 @@
+//! The command from outside: words in; exit code, stdout and stderr out.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod usage;
+mod util;

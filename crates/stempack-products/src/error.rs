@@ -1,0 +1,39 @@
+//! The stable failure codes of products and of the files they are written to.
+
+use stempack_model::error_codes;
+
+error_codes! {
+    /// Failures of masks, products and exports.
+    pub enum ProductCode {
+        /// A mask's geometry is not finite, negative or outside the detector.
+        MaskGeometry = "mask_geometry", Usage;
+        /// A mask array holds something other than 0 and 1.
+        MaskNotBinary = "mask_not_binary", Usage;
+        /// A mask belongs to a detector of another shape.
+        MaskShape = "mask_shape", Conflict;
+        /// A detector has more pixels than a mask may address.
+        MaskTooLarge = "mask_too_large", Limit;
+        /// 64 bits cannot be proved wide enough for a sum.
+        SumOverflow = "sum_overflow", Limit;
+        /// There is no bright-field disk to measure because every admitted count is zero.
+        NoDisk = "no_disk", Conflict;
+        /// No scan shape is recorded or stated, so frames have no scan positions.
+        MissingScanShape = "missing_scan_shape", Conflict;
+        /// The scan shape and the number of frames disagree.
+        ScanFrameMismatch = "scan_frame_mismatch", Conflict;
+        /// A scan region is empty or leaves the scan.
+        RegionOutside = "region_outside", Usage;
+        /// The bytes are no `.npy` array.
+        NotNpy = "not_npy", NotThisFormat;
+        /// An `.npy` array contradicts its own header.
+        MalformedNpy = "malformed_npy", Malformed;
+        /// A valid `.npy` array of a type or order that is not accepted here.
+        UnsupportedNpy = "unsupported_npy", Unsupported;
+        /// The destination exists and nobody allowed replacing it.
+        DestinationExists = "destination_exists", Usage;
+        /// The destination cannot be a file name.
+        InvalidDestination = "invalid_destination", Usage;
+        /// A picture cannot be encoded.
+        Picture = "picture", Limit;
+    }
+}

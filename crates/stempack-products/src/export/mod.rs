@@ -1,0 +1,14 @@
+//! How results become files: exact `.npy` arrays, PNG pictures, float TIFF; published whole or not at all.
+
+pub mod npy;
+mod npy_header;
+pub mod output;
+pub mod png;
+mod scale_bar;
+pub mod tiff;
+pub mod unpack;
+
+pub use npy::{NpyType, NpyWriter, read_mask};
+pub use output::Output;
+pub use scale_bar::ScaleBar;
+pub use unpack::{Unpacked, unpack_npy};

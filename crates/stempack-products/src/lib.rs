@@ -1,0 +1,89 @@
+//! What a result means: which pixels a mask holds, how wide a sum is, what a moment is, how a picture is scaled,
+//! each with a slow scalar reference that every engine is tested against.
+//!
+//! Raw values are what the detector wrote; working values are the same with zero at every excluded pixel.
+//! Every product is made of working values. Axes are always `(scan_row, scan_col, det_row, det_col)`.
+
+pub mod disk;
+pub mod display;
+mod error;
+pub mod export;
+pub mod mask;
+pub mod moments;
+pub mod original;
+pub mod pattern;
+mod reduce;
+pub mod reference;
+pub mod region;
+pub mod sum_image;
+
+use stempack_model::{Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
+
+pub use disk::{BrightFieldDisk, DiskEvidence, VirtualDetector, measure_disk};
+pub use error::ProductCode;
+pub use mask::DetectorMask;
+pub use moments::{CenterOfMass, Moments};
+pub use original::FrameSourceProducts;
+pub use pattern::PatternSum;
+pub use region::{ScanRegion, Values, stream_region};
+pub use sum_image::{SumImage, Sums};
+
+/// What can be asked of an acquisition, whoever answers: an original read frame by frame or a compressed resident.
+///
+/// All answers are exact. Two implementations over the same counts give equal results, byte for byte.
+pub trait Products: Send + Sync {
+    /// The four axes.
+    fn shape(&self) -> Shape4;
+    /// Pixels that never enter a product.
+    fn exclusions(&self) -> &Exclusions;
+    /// Type of raw samples.
+    fn sample_type(&self) -> SampleType;
+    /// Type of working samples; narrower than the raw type where a container proves that admitted counts fit.
+    fn working_type(&self) -> SampleType {
+        self.sample_type()
+    }
+
+    /// Sum of the working counts under `mask` at every scan position.
+    ///
+    /// # Errors
+    /// `mask_shape` for a mask of another detector; the implementation's own codes for damaged data; `cancelled`.
+    fn virtual_image(&self, mask: &DetectorMask, task: &Task) -> Result<SumImage>;
+
+    /// Sum of the working counts of every scan position at each detector pixel.
+    ///
+    /// # Errors
+    /// `sum_overflow` when 64 bits cannot be proved wide enough; the implementation's own codes; `cancelled`.
+    fn pattern_sum(&self, task: &Task) -> Result<PatternSum>;
+
+    /// Total count and first moments of every working frame.
+    ///
+    /// # Errors
+    /// `sum_overflow` when 64 bits cannot be proved wide enough; the implementation's own codes; `cancelled`.
+    fn moments(&self, task: &Task) -> Result<Moments>;
+
+    /// One frame with zero at the excluded pixels.
+    ///
+    /// # Errors
+    /// `out_of_range` outside the scan; the implementation's own codes for damaged data.
+    fn working_frame(&self, row: usize, col: usize) -> Result<Samples>;
+
+    /// One frame as the detector wrote it.
+    ///
+    /// # Errors
+    /// As [`working_frame`](Products::working_frame); an implementation that cannot prove the raw values refuses.
+    fn raw_frame(&self, row: usize, col: usize) -> Result<Samples>;
+
+    /// Raw frames of consecutive scan positions, row-major from `first`; `into` is a whole number of frames of
+    /// [`sample_type`](Products::sample_type).
+    ///
+    /// # Errors
+    /// As [`raw_frame`](Products::raw_frame), and `cancelled`.
+    fn raw_positions(&self, first: u64, into: SamplesMut<'_>, task: &Task) -> Result<()>;
+
+    /// Working frames of consecutive scan positions, of [`working_type`](Products::working_type); otherwise as
+    /// [`raw_positions`](Products::raw_positions).
+    ///
+    /// # Errors
+    /// As [`working_frame`](Products::working_frame), and `cancelled`.
+    fn working_positions(&self, first: u64, into: SamplesMut<'_>, task: &Task) -> Result<()>;
+}

@@ -1,0 +1,59 @@
+//! The exact sum of all frames and the mean pattern that follows from it.
+
+use crate::ProductCode;
+use stempack_model::{DetectorShape, Error, Result};
+
+/// Sum over all scan positions at each detector pixel; excluded pixels are zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternSum {
+    /// Detector rows and columns.
+    pub shape: DetectorShape,
+    /// Row-major exact sums.
+    pub sums: Vec<u64>,
+    /// Number of frames summed.
+    pub positions: u64,
+}
+
+impl PatternSum {
+    /// Fails unless `positions` counts up to `max_value` fit 64 bits.
+    ///
+    /// # Errors
+    /// `sum_overflow`.
+    pub fn check_bound(positions: u64, max_value: u64) -> Result<()> {
+        if positions.checked_mul(max_value).is_some() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ProductCode::SumOverflow,
+            format!("the sum of {positions} frames with counts up to {max_value} may exceed 64 bits"),
+        ))
+    }
+
+    /// Exact sum divided by the number of scan positions.
+    pub fn mean(&self) -> Vec<f64> {
+        let n = self.positions as f64;
+        self.sums.iter().map(|&s| s as f64 / n).collect()
+    }
+
+    /// Sum of the whole pattern.
+    pub fn sum(&self) -> u128 {
+        self.sums.iter().map(|&s| u128::from(s)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_divides_by_scan_positions() {
+        let p = PatternSum { shape: DetectorShape::new(1, 2).unwrap(), sums: vec![3, 0], positions: 4 };
+        assert_eq!(p.mean(), [0.75, 0.0]);
+    }
+
+    #[test]
+    fn sums_that_could_wrap_are_refused() {
+        assert!(PatternSum::check_bound(1 << 32, u64::from(u32::MAX)).is_ok());
+        assert_eq!(PatternSum::check_bound(1 << 33, u64::from(u32::MAX)).unwrap_err().code(), "sum_overflow");
+    }
+}

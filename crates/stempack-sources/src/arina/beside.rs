@@ -1,0 +1,71 @@
+//! What lies beside the data by its name: the NXem companion and the side file. Whether they belong is decided by their
+//! dimensions, elsewhere.
+
+use super::{Layout, order};
+use crate::hdf5::File;
+use crate::identity::Fingerprints;
+use crate::nxem::{self, Nxem};
+use crate::stem_sidecar::{self, SideFile};
+use std::path::PathBuf;
+use stempack_model::Result;
+
+/// The NXem companion, as far as there is one.
+pub(super) enum Companion {
+    Absent,
+    Unusable { path: PathBuf, name: String, why: String },
+    Read { path: PathBuf, name: String, block: Box<Nxem> },
+}
+
+/// What lies beside the data.
+pub(super) struct Beside {
+    pub(super) companion: Companion,
+    pub(super) side_file: Option<(PathBuf, String, SideFile)>,
+}
+
+impl Beside {
+    pub(super) fn read(layout: &Layout, fingerprints: &mut Fingerprints) -> Result<Self> {
+        let mut companion = Companion::Absent;
+        let head = super::shown(&layout.head);
+        // Only the companion of exactly this master is ever considered.
+        if head.ends_with(super::MASTER) {
+            let name = order::companion_name(&layout.stem);
+            if let Some(path) = named(layout, &name) {
+                fingerprints.add(&path)?;
+                companion = match File::open(&path) {
+                    Err(e) => Companion::Unusable { path, name, why: e.message().to_owned() },
+                    Ok(file) => match nxem::read(&file) {
+                        Some(block) => Companion::Read { path, name, block: Box::new(block) },
+                        None => {
+                            let why = "it holds no `/electron_microscope`".to_owned();
+                            Companion::Unusable { path, name, why }
+                        }
+                    },
+                };
+            }
+        }
+        let mut side_file = None;
+        if let Some(path) = named(layout, &format!("{}.h5", layout.stem)).filter(|p| *p != layout.head)
+            && let Ok(file) = File::open(&path)
+            && let Some(side) = stem_sidecar::read(&file)
+        {
+            fingerprints.add(&path)?;
+            side_file = Some((path, file.name().to_owned(), side));
+        }
+        Ok(Beside { companion, side_file })
+    }
+
+    /// The files that were looked at.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        let companion = match &self.companion {
+            Companion::Absent => None,
+            Companion::Unusable { path, .. } | Companion::Read { path, .. } => Some(path),
+        };
+        companion.into_iter().chain(self.side_file.iter().map(|(path, ..)| path))
+    }
+}
+
+/// A file in the folder of the head.
+fn named(layout: &Layout, name: &str) -> Option<PathBuf> {
+    let path = layout.head.with_file_name(name);
+    path.is_file().then_some(path)
+}

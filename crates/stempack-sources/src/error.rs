@@ -1,0 +1,45 @@
+//! Every way in which an original can be refused.
+
+stempack_model::error_codes! {
+    /// Failures of the readers.
+    pub enum SourceCode {
+        /// No reader recognises the contents.
+        UnknownFormat = "unknown_format", NotThisFormat;
+        /// A file that should be HDF5 has no HDF5 signature.
+        NotHdf5 = "not_hdf5", NotThisFormat;
+        /// A folder holds nothing that looks like an acquisition.
+        NoAcquisition = "no_acquisition", NotThisFormat;
+        /// The HDF5 library cannot make sense of a file that has the signature.
+        UnreadableHdf5 = "unreadable_hdf5", Malformed;
+        /// A referenced file or dataset is not there.
+        MissingMember = "missing_member", Conflict;
+        /// Members disagree with each other or with the recorded frame count.
+        InconsistentMembers = "inconsistent_members", Conflict;
+        /// Several readings are possible and nothing says which one is meant.
+        AmbiguousSource = "ambiguous_source", Conflict;
+        /// A link leaves the folder of its file.
+        OutsideLink = "outside_link", Unsupported;
+        /// Nothing records a scan shape and nobody stated one.
+        MissingScanShape = "missing_scan_shape", Conflict;
+        /// Recorded or stated scan shapes disagree, or do not fit the frame count.
+        ConflictingScanShape = "conflicting_scan_shape", Conflict;
+        /// A recorded scan shape is not two positive integers.
+        InvalidScanShape = "invalid_scan_shape", Malformed;
+        /// A dataset has a rank, type, byte order or layout that is not read.
+        UnsupportedLayout = "unsupported_layout", Unsupported;
+        /// A dataset is stored through a filter that is not read.
+        UnsupportedFilter = "unsupported_filter", Unsupported;
+        /// Stored samples do not decode, or lie outside their file.
+        CorruptPayload = "corrupt_payload", Malformed;
+        /// Part of a dataset was never written.
+        MissingChunk = "missing_chunk", Malformed;
+        /// A pixel mask does not describe the detector.
+        BadPixelMask = "bad_pixel_mask", Malformed;
+        /// A size is beyond what the readers take.
+        TooLarge = "too_large", Limit;
+        /// A file is no longer the one that was opened.
+        SourceChanged = "source_changed", Changed;
+        /// A destination has the wrong sample type or is no whole number of frames.
+        WrongBuffer = "wrong_buffer", Usage;
+    }
+}

@@ -1,0 +1,18 @@
+//! The readers against files that others wrote, against files written here for one behaviour each, and against damage.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests panic and say what they skip"
+)]
+
+mod common;
+mod corpus_arina;
+mod corpus_cases;
+mod corpus_hdf5;
+mod damage;
+mod frames;
+mod generated;
+mod layout;
+mod metadata;
+mod scan;
+mod writer;

@@ -1,0 +1,47 @@
+//! 4D-STEM acquisitions: open what the instrument wrote, pack it losslessly, prove it, look at it.
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use stempack::{DetectorMask, OpenOptions, PackOptions, Products, Task};
+//!
+//! # fn main() -> stempack::Result<()> {
+//! let task = Task::new();
+//! let original = stempack::open_original(Path::new("scan_master.h5"), &OpenOptions::default())?;
+//! stempack::pack(original.as_ref(), Path::new("scan.pack.h5"), &PackOptions::default(), &task)?;
+//!
+//! let opened = stempack::open(Path::new("scan.pack.h5"), &OpenOptions::default())?;
+//! let products = opened.products(&task)?;
+//! let mask = DetectorMask::disk(products.shape().detector, products.exclusions(), 95.5, 95.5, 40.0)?;
+//! let bright_field = products.virtual_image(&mask, &task)?;
+//! println!("{} counts", bright_field.sum());
+//! # Ok(())
+//! # }
+//! ```
+
+mod bench;
+mod bright_field;
+mod opened;
+
+pub use bench::{BenchReport, Timing, bench};
+pub use bright_field::bright_field_disk;
+pub use opened::{Opened, PackInfo, open, open_original, original_products};
+pub use stempack_codecs::shard::Profile;
+pub use stempack_containers::pack::{
+    Check, Comparison, DetectorCalibration, Evidence, FrameKind, PackFile, PackOptions, PackReport, Plan, ProfileChoice,
+    RawAccess, Receipt, VerifyReport, compare, pack, plan_pack, receipt_path, verify,
+};
+pub use stempack_containers::{Digest, Draft, refuse_existing, sha256_file, source_identity};
+pub use stempack_engine::{Capability, Resident, ResidentReport, cpu::Kernel};
+pub use stempack_model::{
+    Acquisition, DEFAULT_MEMORY_BUDGET, Detail, DetectorShape, Error, ErrorCode, Exclusions, FrameSource, Kind, Member,
+    MemberDigest, MemberRole, Origin, Progress, Quantity, Recorded, Result, SampleType, Samples, SamplesMut, ScanEvidence,
+    ScanShape, Shape4, Task, Warning, error_codes,
+};
+pub use stempack_products::{
+    BrightFieldDisk, CenterOfMass, DetectorMask, DiskEvidence, FrameSourceProducts, Moments, PatternSum, Products, ScanRegion, SumImage, Sums, Values,
+    VirtualDetector, disk, display, export, reference, stream_region,
+};
+pub use stempack_sources::{Catalog, OpenOptions, catalog, require_shape};
+
+/// The version of this library.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

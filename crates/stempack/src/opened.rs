@@ -1,0 +1,105 @@
+//! Opening anything: a pack or an original, told apart by their first bytes.
+
+use crate::{
+    Acquisition, FrameSource, FrameSourceProducts, OpenOptions, PackFile, Products, Resident, Result, Samples, Shape4, Task,
+};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a path turned out to be.
+pub enum Opened {
+    /// A Lossless Pack Format v1 container.
+    Pack(PackFile),
+    /// An acquisition as the instrument wrote it.
+    Original(Arc<dyn FrameSource>),
+}
+
+/// The most asked-for facts of a pack.
+#[derive(Clone, Debug)]
+pub struct PackInfo {
+    /// The four axes.
+    pub shape: Shape4,
+    /// Bytes it takes in memory after loading.
+    pub resident_bytes: u64,
+    /// Bytes of the dense raw array divided by the file size.
+    pub ratio: f64,
+}
+
+/// Opens a pack or an original by its contents.
+///
+/// # Errors
+/// Those of [`PackFile::open`] and of [`open_original`].
+pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened> {
+    if !path.is_dir() && PackFile::probe(path)? {
+        return PackFile::open(path).map(Opened::Pack);
+    }
+    open_original(path, options).map(Opened::Original)
+}
+
+/// Opens an original acquisition.
+///
+/// # Errors
+/// `unknown_format` and the readers' own codes.
+pub fn open_original(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> {
+    stempack_sources::open(path, options)
+}
+
+/// Products straight from an original. Fails with `missing_scan_shape` when neither the source nor the caller says how
+/// its frames lie in the scan.
+///
+/// # Errors
+/// `missing_scan_shape`, and those of [`FrameSourceProducts::new`]. When the scan shape is missing and one of the first
+/// frames is damaged, the damage is reported, with the missing shape as the hint: it is the graver fault, and stating
+/// a shape would only lead to it.
+pub fn original_products(source: Arc<dyn FrameSource>) -> Result<FrameSourceProducts> {
+    if let Err(missing) = stempack_sources::require_shape(source.acquisition()) {
+        return Err(match read_first_frames(source.as_ref()) {
+            Ok(()) => missing,
+            Err(damage) => damage.hint(format!("{}; the scan shape must be stated too", missing.message())),
+        });
+    }
+    FrameSourceProducts::new(source)
+}
+
+/// Decodes the first frames, about 64 MiB of them.
+fn read_first_frames(source: &dyn FrameSource) -> Result<()> {
+    let acquisition = source.acquisition();
+    let pixels = acquisition.detector.pixels();
+    let mut frame = Samples::zeroed(acquisition.sample, pixels);
+    let frames = (64 << 20) / (pixels * acquisition.sample.bytes()).max(1);
+    (0..acquisition.frame_count.min(frames as u64))
+        .try_for_each(|index| source.read(index, frame.as_mut(), &Task::new()))
+}
+
+impl Opened {
+    /// Something that answers products: a resident loaded and authenticated for a pack, streaming for an original.
+    ///
+    /// # Errors
+    /// Those of [`Resident::load`] and [`original_products`].
+    pub fn products(&self, task: &Task) -> Result<Box<dyn Products>> {
+        Ok(match self {
+            Opened::Pack(pack) => Box::new(Resident::load(pack, task)?),
+            Opened::Original(source) => Box::new(original_products(source.clone())?),
+        })
+    }
+    /// What the original is; `None` for a pack.
+    pub fn acquisition(&self) -> Option<&Acquisition> {
+        match self {
+            Opened::Pack(_) => None,
+            Opened::Original(source) => Some(source.acquisition()),
+        }
+    }
+}
+
+impl PackInfo {
+    /// Facts of an opened pack.
+    pub fn of(pack: &PackFile) -> Self {
+        let sample = pack.manifest().source_note.as_ref().map_or(2, |n| n.sample.bytes() as u64);
+        let logical = pack.shape().samples().unwrap_or(u64::MAX).saturating_mul(sample);
+        PackInfo {
+            shape: pack.shape(),
+            resident_bytes: pack.resident_bytes(),
+            ratio: logical as f64 / pack.bytes() as f64,
+        }
+    }
+}
