@@ -24,7 +24,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 import numpy as np
 
@@ -37,15 +36,14 @@ PEERS_NEEDING = {"libertem_bf": "libertem", "libertem_resident_bf": "libertem", 
 
 def process(command, **options):
     """(seconds, peak resident bytes, stdout) of a process that must succeed."""
-    start = time.perf_counter()
-    child = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
-    stdout, stderr = child.stdout.read(), child.stderr.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    seconds = time.perf_counter() - start
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode != 0:
-        raise SystemExit(f"{' '.join(map(str, command))} ended with {child.returncode}\n{stdout[-2000:]}\n{stderr[-2000:]}")
-    return seconds, usage.ru_maxrss * 1024, stdout
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        launcher = [sys.executable, "-IS", ROOT / "scripts/measure.py", report.name, *command]
+        done = subprocess.run([str(c) for c in launcher], capture_output=True, text=True, check=True, **options)
+        found = json.load(report)
+    if found["exit"] != 0:
+        said = f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        raise SystemExit(f"{' '.join(map(str, command))} ended with {found['exit']}\n{said}")
+    return found["seconds"], found["peak_rss_bytes"], done.stdout
 
 
 def summary(seconds, peak, **more):

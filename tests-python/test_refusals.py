@@ -1,9 +1,11 @@
 """What stempack must not do: guess, narrow, overwrite, or leave half a file behind."""
 import hashlib
-import os
+import json
 import pathlib
 import signal
 import subprocess
+import sys
+import tempfile
 import time
 import unittest
 
@@ -14,6 +16,7 @@ import numpy as np
 import acquisitions
 import cli
 from acquisitions import counts, exclude
+from cli import ROOT
 from test_pack import Temporary
 
 
@@ -62,9 +65,23 @@ class Sources(Temporary):
         source = acquisitions.write(self.folder / "source", counts((6, 6), (9, 9)))
         self.refuse(source, "--scan", "6x7")
 
-    def test_a_scan_shape_against_the_recorded_one(self):
+    def test_a_scan_shape_against_one_recorded_in_the_data(self):
+        source = acquisitions.write(self.folder / "source", counts((4, 9), (9, 9)))
+        with h5py.File(source.data_files[0], "r+") as file:
+            file["entry/data/data"].attrs["scan_shape"] = [4, 9]
+        document = self.refuse(source, "--scan", "6x6", kind="Conflict")
+        for shape in ("4x9", "6x6"):
+            self.assertIn(shape, document["message"].replace("×", "x").replace(" ", "") + str(document.get("candidates")))
+
+    def test_a_companion_of_another_shape_gives_nothing_and_is_reported(self):
         source = acquisitions.write(self.folder / "source", counts((4, 9), (9, 9)), companion=True)
-        self.refuse(source, "--scan", "6x6", kind="Conflict")
+        answer = cli.run("inspect", source.master, "--scan", "6x6")
+        self.assertEqual(answer.code, 0, repr(answer))
+        (acquisition,) = answer.json["acquisitions"]
+        self.assertEqual(acquisition["shape"], [6, 6, 9, 9])
+        self.assertEqual(acquisition["quantities"], {})
+        self.assertEqual(acquisition["format"], "ARINA HDF5")
+        self.assertTrue(acquisition["warnings"])
 
     def test_a_missing_data_file(self):
         raw = counts((6, 6), (9, 9))
@@ -236,15 +253,11 @@ class Interruptions(Temporary):
 
 def measured(*args):
     """(exit code, peak resident bytes of the process, JSON document)."""
-    import json
-
-    command = [str(cli.BINARY), *map(str, args), "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    stdout = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    process.stdout.close()
-    return process.returncode, usage.ru_maxrss * 1024, json.loads(stdout)
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        command = [sys.executable, "-IS", ROOT / "scripts/measure.py", report.name, cli.BINARY, *args, "--json"]
+        done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+        found = json.load(report)
+    return found["exit"], found["peak_rss_bytes"], json.loads(done.stdout)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,8 @@ pub fn decompress_blocks(payload: &[u8], lengths: &[u8], decoded: &mut [u8]) -> 
                 let end = at + length as usize + 1;
                 lz4::decode_block(&payload[at..end], block).map_err(|e| {
                     let index = run * RUN + k;
-                    Error::new(CodecCode::DamagedBlock, format!("LZ4 block {index}: {e}")).with("block", index)
+                    Error::new(CodecCode::DamagedBlock, format!("LZ4 block {index}: {e}"))
+                        .with("block", index)
                 })?;
                 at = end;
             }

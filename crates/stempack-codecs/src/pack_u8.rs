@@ -77,7 +77,9 @@ pub fn validate_headers(
                 if width != 0 {
                     return Err(Error::new(
                         CodecCode::UnusedNibbles,
-                        format!("pixel {pixel}: unused nibble {t} past the last tile holds {width}, expected 0"),
+                        format!(
+                            "pixel {pixel}: unused nibble {t} past the last tile holds {width}, expected 0"
+                        ),
                     )
                     .with("pixel", pixel));
                 }
@@ -202,7 +204,10 @@ mod tests {
                 assert_eq!(out, own);
                 for t in 0..tiles {
                     let before: u64 = own[..t].iter().map(|&w| u64::from(w)).sum();
-                    assert_eq!(locate(words, NibbleWidths::Literal, tiles.div_ceil(32), t), (own[t], (base + before) as usize));
+                    assert_eq!(
+                        locate(words, NibbleWidths::Literal, tiles.div_ceil(32), t),
+                        (own[t], (base + before) as usize)
+                    );
                     if t > 0 && t % 32 == 0 {
                         assert_eq!(u64::from(words[t / 32]), before);
                     }

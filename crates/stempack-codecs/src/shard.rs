@@ -1,7 +1,7 @@
 //! One packed shard: collected tile by tile while scans arrive, and read back pixel by pixel.
 
-use crate::tile::{EncodedTile, READ_SLACK, U8_SCANS, U16_SCANS, Unpack, expand_frames};
 use crate::pack_u8::NibbleWidths;
+use crate::tile::{EncodedTile, READ_SLACK, U8_SCANS, U16_SCANS, Unpack, expand_frames};
 use crate::{bits, pack_u8};
 
 /// Payload words a shard may have, because word offsets are 27-bit.
@@ -259,8 +259,16 @@ impl PackedShard {
     ///
     /// # Panics
     /// When `out` is not a whole number of frames within the tile.
-    pub fn expand_tile<T: Copy>(&self, unpack: Unpack, tile: usize, out: &mut [T], narrow: impl Fn(u16) -> T) {
-        expand_frames(unpack, self.profile.tile_scans(), self.pixels, out, narrow, |pixel| self.tile(pixel, tile));
+    pub fn expand_tile<T: Copy>(
+        &self,
+        unpack: Unpack,
+        tile: usize,
+        out: &mut [T],
+        narrow: impl Fn(u16) -> T,
+    ) {
+        expand_frames(unpack, self.profile.tile_scans(), self.pixels, out, narrow, |pixel| {
+            self.tile(pixel, tile)
+        });
     }
 }
 
@@ -270,7 +278,9 @@ mod tests {
     use crate::{pack_u16, tile};
 
     fn frames(scans: usize, pixels: usize, max: u16) -> Vec<u16> {
-        (0..scans * pixels).map(|i| ((i as u64 * 0x9e37_79b9) >> 7) as u16 % (max + 1) >> (i % 5)).collect()
+        (0..scans * pixels)
+            .map(|i| ((i as u64 * 0x9e37_79b9) >> 7) as u16 % ((max + 1) >> (i % 5)).max(1))
+            .collect()
     }
 
     fn packed_u16(data: &[u16], scans: usize, pixels: usize) -> PackedShard {
@@ -311,7 +321,13 @@ mod tests {
         assert_eq!(end * 4, payload.len() as u64);
         pack_u8::validate_headers(&headers, NibbleWidths::Literal, b.tiles(), end, &[]).unwrap();
         payload.resize(payload.len() + READ_SLACK, 0);
-        PackedShard::new(Profile::U8, scans, pixels, payload, TileIndex::Nibbles { words: headers, meaning: NibbleWidths::Literal })
+        PackedShard::new(
+            Profile::U8,
+            scans,
+            pixels,
+            payload,
+            TileIndex::Nibbles { words: headers, meaning: NibbleWidths::Literal },
+        )
     }
 
     #[test]

@@ -88,7 +88,9 @@ impl Quantity {
     pub fn unit(self) -> &'static str {
         match self {
             Quantity::ScanStepRow | Quantity::ScanStepCol => "angstrom",
-            Quantity::DetectorAngleRow | Quantity::DetectorAngleCol | Quantity::SemiConvergenceAngle => "mrad",
+            Quantity::DetectorAngleRow | Quantity::DetectorAngleCol | Quantity::SemiConvergenceAngle => {
+                "mrad"
+            }
             Quantity::DetectorReciprocalRow | Quantity::DetectorReciprocalCol => "1/angstrom",
             Quantity::BeamEnergy => "keV",
             Quantity::DwellTime => "us",

@@ -1,7 +1,7 @@
 //! What an original acquisition is: which files belong to it, its shape and recorded values with their origin, and its
 //! frames decoded on demand.
 //!
-//! One folder or file for each format and one line for it in [`registry`](crate). Formats are decided by contents;
+//! One folder or file for each format and one line for it in `registry.rs`. Formats are decided by contents;
 //! names only say where to look. Nothing recorded is guessed, completed or overruled.
 
 mod arina;

@@ -114,8 +114,12 @@ impl FrameSource for MemorySource {
         let mut feed = |bytes: Vec<u8>| hasher.update(bytes);
         match &self.frames {
             Samples::U8(v) => v.chunks(1 << 16).for_each(|c| feed(c.to_vec())),
-            Samples::U16(v) => v.chunks(1 << 16).for_each(|c| feed(c.iter().flat_map(|s| s.to_le_bytes()).collect())),
-            Samples::U32(v) => v.chunks(1 << 16).for_each(|c| feed(c.iter().flat_map(|s| s.to_le_bytes()).collect())),
+            Samples::U16(v) => {
+                v.chunks(1 << 16).for_each(|c| feed(c.iter().flat_map(|s| s.to_le_bytes()).collect()));
+            }
+            Samples::U32(v) => {
+                v.chunks(1 << 16).for_each(|c| feed(c.iter().flat_map(|s| s.to_le_bytes()).collect()));
+            }
         }
         Ok(vec![MemberDigest { member: 0, role: MemberRole::Data, sha256: hasher.finalize().into() }])
     }

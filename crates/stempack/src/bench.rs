@@ -2,7 +2,9 @@
 //!
 //! Times are wall-clock; equality with the scalar kernel is checked in the same run. Nothing here is a test.
 
-use crate::{BrightFieldDisk, DetectorMask, Kernel, OpenOptions, Opened, PackFile, Products, Resident, Result, Task};
+use crate::{
+    BrightFieldDisk, DetectorMask, Kernel, OpenOptions, Opened, PackFile, Products, Resident, Result, Task,
+};
 use std::path::Path;
 use std::time::Instant;
 use stempack_products::VirtualDetector;
@@ -56,7 +58,12 @@ fn repeat(counts: u64, mut question: impl FnMut() -> Result<()>) -> Result<Timin
     }
     times.sort_by(f64::total_cmp);
     let rank = |q: f64| times[((q * times.len() as f64).ceil() as usize).clamp(1, times.len()) - 1];
-    Ok(Timing { p50_ms: rank(0.5), p95_ms: rank(0.95), max_ms: rank(1.0), counts_per_s: counts as f64 / rank(0.5) * 1e3 })
+    Ok(Timing {
+        p50_ms: rank(0.5),
+        p95_ms: rank(0.95),
+        max_ms: rank(1.0),
+        counts_per_s: counts as f64 / rank(0.5) * 1e3,
+    })
 }
 
 /// Loads a pack and puts the usual questions to it.
@@ -87,14 +94,14 @@ pub fn bench(path: &Path, task: &Task) -> Result<BenchReport> {
     let threads = stempack_engine::threads();
     let mut interaction = Vec::new();
     let selected = mask.count() as u64;
-    interaction.push((
-        "rebase",
-        repeat(selected * positions, || resident.virtual_image(&mask, task).map(drop))?,
-    ));
+    interaction
+        .push(("rebase", repeat(selected * positions, || resident.virtual_image(&mask, task).map(drop))?));
     let everything = DetectorMask::all(shape.detector, resident.exclusions())?;
     interaction.push((
         "total",
-        repeat(everything.count() as u64 * positions, || resident.virtual_image(&everything, task).map(drop))?,
+        repeat(everything.count() as u64 * positions, || {
+            resident.virtual_image(&everything, task).map(drop)
+        })?,
     ));
     let mut position = 0;
     interaction.push((
@@ -104,8 +111,7 @@ pub fn bench(path: &Path, task: &Task) -> Result<BenchReport> {
             resident.working_frame(position / shape.scan.cols(), position % shape.scan.cols()).map(drop)
         })?,
     ));
-    interaction
-        .push(("mean", repeat(pixels * positions, || resident.pattern_sum(task).map(drop))?));
+    interaction.push(("mean", repeat(pixels * positions, || resident.pattern_sum(task).map(drop))?));
     interaction.push(("com", repeat(pixels * positions, || resident.moments(task).map(drop))?));
     let (kernel, resident_bytes) = (resident.report().kernel, resident.report().resident_bytes);
     let scalar = resident.with_kernel(Kernel::Scalar);

@@ -27,19 +27,20 @@ pub use bright_field::bright_field_disk;
 pub use opened::{Opened, PackInfo, open, open_original, original_products};
 pub use stempack_codecs::shard::Profile;
 pub use stempack_containers::pack::{
-    Check, Comparison, DetectorCalibration, Evidence, FrameKind, PackFile, PackOptions, PackReport, Plan, ProfileChoice,
-    RawAccess, Receipt, VerifyReport, compare, pack, plan_pack, receipt_path, verify,
+    Check, Comparison, DetectorCalibration, Evidence, FrameKind, PackFile, PackOptions, PackReport, Plan,
+    ProfileChoice, RawAccess, Receipt, VerifyReport, compare, pack, plan_pack, receipt_path, verify,
 };
 pub use stempack_containers::{Digest, Draft, refuse_existing, sha256_file, source_identity};
 pub use stempack_engine::{Capability, Resident, ResidentReport, cpu::Kernel};
 pub use stempack_model::{
-    Acquisition, DEFAULT_MEMORY_BUDGET, Detail, DetectorShape, Error, ErrorCode, Exclusions, FrameSource, Kind, Member,
-    MemberDigest, MemberRole, Origin, Progress, Quantity, Recorded, Result, SampleType, Samples, SamplesMut, ScanEvidence,
-    ScanShape, Shape4, Task, Warning, error_codes,
+    Acquisition, DEFAULT_MEMORY_BUDGET, Detail, DetectorShape, Error, ErrorCode, Exclusions, FrameSource,
+    Kind, Member, MemberDigest, MemberRole, Origin, Progress, Quantity, Recorded, Result, SampleType,
+    Samples, SamplesMut, ScanEvidence, ScanShape, Shape4, Task, Warning, error_codes,
 };
 pub use stempack_products::{
-    BrightFieldDisk, CenterOfMass, DetectorMask, DiskEvidence, FrameSourceProducts, Moments, PatternSum, Products, ScanRegion, SumImage, Sums, Values,
-    VirtualDetector, disk, display, export, reference, stream_region,
+    BrightFieldDisk, CenterOfMass, DetectorMask, DiskEvidence, FrameSourceProducts, Moments, PatternSum,
+    Products, ScanRegion, SumImage, Sums, Values, VirtualDetector, disk, display, export, reference,
+    stream_region,
 };
 pub use stempack_sources::{Catalog, OpenOptions, catalog, require_shape};
 

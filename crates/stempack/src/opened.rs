@@ -1,7 +1,8 @@
 //! Opening anything: a pack or an original, told apart by their first bytes.
 
 use crate::{
-    Acquisition, FrameSource, FrameSourceProducts, OpenOptions, PackFile, Products, Resident, Result, Samples, Shape4, Task,
+    Acquisition, FrameSource, FrameSourceProducts, OpenOptions, PackFile, Products, Resident, Result,
+    Samples, Shape4, Task,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 /// What a path turned out to be.
 pub enum Opened {
     /// A Lossless Pack Format v1 container.
-    Pack(PackFile),
+    Pack(Box<PackFile>),
     /// An acquisition as the instrument wrote it.
     Original(Arc<dyn FrameSource>),
 }
@@ -31,7 +32,7 @@ pub struct PackInfo {
 /// Those of [`PackFile::open`] and of [`open_original`].
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened> {
     if !path.is_dir() && PackFile::probe(path)? {
-        return PackFile::open(path).map(Opened::Pack);
+        return PackFile::open(path).map(|pack| Opened::Pack(Box::new(pack)));
     }
     open_original(path, options).map(Opened::Original)
 }

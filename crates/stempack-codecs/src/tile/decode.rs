@@ -127,7 +127,8 @@ mod tests {
     #[test]
     fn frames_round_trip() {
         for (stride, scans) in [(1, 128), (37, 128), (16, 5), (50, 77)] {
-            let frames: Vec<u16> = (0..stride * scans).map(|i| ((i * 2654435761) >> (i % 16)) as u16).collect();
+            let frames: Vec<u16> =
+                (0..stride * scans).map(|i| ((i * 2654435761) >> (i % 16)) as u16).collect();
             let tile = crate::tile::encode(&frames, stride, 0..stride);
             let mut bytes = tile.bytes.clone();
             bytes.resize(bytes.len() + READ_SLACK, 0);
@@ -136,7 +137,14 @@ mod tests {
                 starts.push(starts.last().unwrap() + 16 * *w as usize);
             }
             let mut out = vec![0u16; frames.len()];
-            expand_frames(Unpack::detect(), 128, stride, &mut out, |v| v, |p| (tile.widths[p], &bytes[starts[p]..]));
+            expand_frames(
+                Unpack::detect(),
+                128,
+                stride,
+                &mut out,
+                |v| v,
+                |p| (tile.widths[p], &bytes[starts[p]..]),
+            );
             assert_eq!(out, frames);
         }
     }

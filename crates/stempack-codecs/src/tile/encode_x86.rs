@@ -20,8 +20,17 @@ pub(super) fn encode_u8(frames: &[u8], stride: usize, pixels: Range<usize>, out:
     unsafe { encode_u8_bmi2(frames, stride, pixels, out) }
 }
 
-pub(super) fn encode_u16(frames: &[u16], stride: usize, pixels: Range<usize>, out: &mut EncodedTile) -> usize {
-    if !available() || frames.is_empty() || !frames.len().is_multiple_of(stride) || frames.len() > 128 * stride {
+pub(super) fn encode_u16(
+    frames: &[u16],
+    stride: usize,
+    pixels: Range<usize>,
+    out: &mut EncodedTile,
+) -> usize {
+    if !available()
+        || frames.is_empty()
+        || !frames.len().is_multiple_of(stride)
+        || frames.len() > 128 * stride
+    {
         return 0;
     }
     if pixels.end > stride {
@@ -110,7 +119,12 @@ unsafe fn encode_u8_bmi2(frames: &[u8], stride: usize, pixels: Range<usize>, out
 }
 
 #[target_feature(enable = "avx2,bmi2")]
-unsafe fn encode_u16_bmi2(frames: &[u16], stride: usize, pixels: Range<usize>, out: &mut EncodedTile) -> usize {
+unsafe fn encode_u16_bmi2(
+    frames: &[u16],
+    stride: usize,
+    pixels: Range<usize>,
+    out: &mut EncodedTile,
+) -> usize {
     let scans = frames.len() / stride;
     let blocks = pixels.len() / 8;
     for block in 0..blocks {
@@ -121,7 +135,8 @@ unsafe fn encode_u16_bmi2(frames: &[u16], stride: usize, pixels: Range<usize>, o
         for (g, group) in groups.iter_mut().enumerate().take(scans.div_ceil(8)) {
             for (row, vector) in group.iter_mut().enumerate().take(scans - 8 * g) {
                 // SAFETY: 8g + row < scans frames of `stride` pixels and first + 8 <= pixels.end <= stride.
-                *vector = unsafe { _mm_loadu_si128(frames.as_ptr().add((8 * g + row) * stride + first).cast()) };
+                *vector =
+                    unsafe { _mm_loadu_si128(frames.as_ptr().add((8 * g + row) * stride + first).cast()) };
                 or = _mm_or_si128(or, *vector);
             }
         }

@@ -5,11 +5,11 @@
 //! Eight samples of width `w` fill exactly `w` bytes, which is what the fast paths rely on.
 
 mod decode;
+#[cfg(target_arch = "x86_64")]
+mod decode_x86;
 mod encode;
 #[cfg(target_arch = "x86_64")]
 mod encode_x86;
-#[cfg(target_arch = "x86_64")]
-mod decode_x86;
 
 pub use decode::{READ_SLACK, Unpack, expand_frames};
 #[cfg(target_arch = "x86_64")]

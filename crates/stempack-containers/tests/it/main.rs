@@ -1,4 +1,6 @@
 //! Packs as a whole: the shared corpus, and productions from sources in memory.
 
+#![expect(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
+
 mod corpus;
 mod produce;

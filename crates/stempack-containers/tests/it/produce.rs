@@ -18,7 +18,7 @@ fn counts(scans: usize, pixels: usize, max: u64) -> Vec<u64> {
     (0..scans * pixels)
         .map(|i| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % (max + 1) >> (i % 7)
+            ((state >> 33) % (max + 1)) >> (i % 7)
         })
         .collect()
 }

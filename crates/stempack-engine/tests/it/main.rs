@@ -1,5 +1,7 @@
 //! Residents against the slow references: every product, both profiles, every kernel.
 
+#![expect(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
+
 use stempack_containers::pack::{PackFile, PackOptions, ProfileChoice, pack};
 use stempack_engine::Resident;
 use stempack_engine::cpu::Kernel;
@@ -12,7 +14,7 @@ fn counts(scans: usize, pixels: usize, max: u64) -> Vec<u64> {
     (0..scans * pixels)
         .map(|i| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % (max + 1) >> (i % 11)
+            ((state >> 33) % (max + 1)) >> (i % 11)
         })
         .collect()
 }
