@@ -14,8 +14,10 @@ help:
 	@echo 'make bench   measure against other tools in one run (long; see bench/README.md)'
 	@echo 'make deny    licences and advisories of all dependencies (needs cargo-deny)'
 
+# The demo overwrites nothing, so every run gets a folder of its own.
 demo: build
-	target/release/stempack demo $(DEMO_DIR)
+	@n=1; while [ -e "$(DEMO_DIR)/$$n" ]; do n=$$((n + 1)); done; \
+	mkdir -p "$(DEMO_DIR)" && set -x && target/release/stempack demo "$(DEMO_DIR)/$$n"
 
 build:
 	@scripts/setup.sh build

@@ -83,7 +83,7 @@ def measure_peer(python, name, folder, runs):
     _, peak, stdout = process(command, env=environment)
     line = next(l for l in stdout.splitlines() if l.startswith("RESULT "))
     result = json.loads(line.removeprefix("RESULT "))
-    return summary(result["seconds"], peak, versions=result["versions"], what=peers.CONTENDERS[name].__doc__), result["sum_sha256"]
+    return summary(result["seconds"], peak, versions=result["versions"], what=" ".join(peers.CONTENDERS[name].__doc__.split())), result["sum_sha256"]
 
 
 def importable(python, module):
@@ -93,7 +93,6 @@ def importable(python, module):
 def stempack_results(binary, folder, truth, runs, work):
     """Times of the commands, and what must be equal to the truth."""
     master, scan = folder / "scan_master.h5", "x".join(map(str, truth["scan"]))
-    want = np.load(folder / "truth.npz")["bf"]
     results, packed = {}, work / "packed.h5"
 
     def pack(n):
@@ -105,6 +104,17 @@ def stempack_results(binary, folder, truth, runs, work):
         return seconds, peak, json.loads(stdout)
 
     _, _, document = pack(0)
+    _, bench_peak, stdout = process([binary, "bench", packed, "--json"])
+    bench = json.loads(stdout)
+    if bench.get("equal") is not True:
+        raise SystemExit("stempack bench does not report equal results")
+    # Everybody sums the pixels of the disk that `bench` uses.
+    disk = bench["mask"]
+    truth["bf_pixels"] = dataset.choose_disk(folder, truth, disk["centre"], disk["radius"])
+    if truth["bf_pixels"] != disk["pixels"]:
+        raise SystemExit(f"the disk of `bench` has {disk['pixels']} pixels, numpy's has {truth['bf_pixels']}")
+    want = np.load(folder / "truth.npz")["bf"]
+
     times = [pack(n)[:2] for n in range(1, runs + 1)]
     results["stempack_pack"] = summary(
         [t for t, _ in times],
@@ -133,11 +143,7 @@ def stempack_results(binary, folder, truth, runs, work):
         times = [image(*args) for _ in range(runs)]
         results[name] = summary([t for t, _ in times], max(p for _, p in times), what=what)
 
-    _, peak, stdout = process([binary, "bench", packed, "--json"])
-    document = json.loads(stdout)
-    if document.get("equal") is not True:
-        raise SystemExit("stempack bench does not report equal results")
-    return results, {**document, "peak_rss_bytes": peak}
+    return results, {**bench, "path": packed.name, "peak_rss_bytes": bench_peak}
 
 
 def table(results):
@@ -155,6 +161,7 @@ def readme(record):
     rebase = i["interaction"]["rebase"]["p50_ms"] / 1e3
     ratio = lambda a, b: f"{c[a]['median_s'] / c[b]['median_s']:.1f}"
     times = lambda a, seconds: f"{c[a]['median_s'] / seconds:.1f}"
+    versions = {k: v for r in c.values() for k, v in r.get("versions", {}).items()}
     lines = [
         f"# {record['date']}, {m['cpu']}",
         "",
@@ -184,6 +191,9 @@ def readme(record):
         "What each contender does:",
         "",
         *(f"* `{k}`: {v['what']}" for k, v in c.items()),
+        "",
+        "Versions: " + ", ".join(f"{k} {v}" for k, v in sorted(versions.items())) + ".",
+        *(f"Left out: `{k}`, {v}." for k, v in record["left_out"].items()),
         "",
         "How it is measured is written in `bench/compare.py`.",
     ]
@@ -215,7 +225,8 @@ def main():
             if module and not importable(o.peers_python, module):
                 left_out[name] = f"{module} is not installed"
                 continue
-            contenders[name], digest = measure_peer(o.peers_python, name, folder, o.runs)
+            python = o.peers_python if module else sys.executable
+            contenders[name], digest = measure_peer(python, name, folder, o.runs)
             if digest not in (None, want):
                 raise SystemExit(f"{name} computes something else")
             print(f"{name}: {contenders[name]['median_s']:.3f} s", file=sys.stderr)

@@ -13,7 +13,7 @@ BATCH = 256
 def make(folder, scan, detector, seed=11):
     """Writes one master, one data file and truth.npz / truth.json into `folder`, unless they are there already."""
     folder = pathlib.Path(folder)
-    wanted = {"scan": list(scan), "detector": list(detector), "seed": seed, "generator": 1}
+    wanted = {"scan": list(scan), "detector": list(detector), "seed": seed, "generator": 2}
     note = folder / "truth.json"
     if note.exists():
         truth = json.loads(note.read_text())
@@ -34,15 +34,11 @@ def make(folder, scan, detector, seed=11):
         return disk + 0.1 * np.exp(-np.maximum(d - radius, 0) / (0.35 * min(height, width)))
 
     bank = np.stack([pattern(s) for s in np.linspace(-2, 2, 17)]).astype(np.float32)
-    mask = ((y - centre[0]) ** 2 + (x - centre[1]) ** 2 <= radius**2)
     excluded = np.sort(rng.choice(height * width, 3, replace=False))
-    admitted = np.ones(height * width, bool)
-    admitted[excluded] = False
-    selected = np.flatnonzero(mask.ravel() & admitted)
     pixel_mask = np.zeros((height, width), np.uint32)
     pixel_mask.flat[excluded] = 1
 
-    count, digest, sums = rows * cols, hashlib.sha256(), []
+    count, digest = rows * cols, hashlib.sha256()
     with h5py.File(folder / "scan_data_000001.h5", "w", libver="latest") as file:
         data = file.create_dataset(
             "entry/data/data", (count, height, width), np.uint16, chunks=(1, height, width), **hdf5plugin.Bitshuffle(cname="lz4")
@@ -55,24 +51,38 @@ def make(folder, scan, detector, seed=11):
             frames.reshape(len(frames), -1)[:, excluded] = 65535
             data[first : first + len(frames)] = frames
             digest.update(frames.astype("<u2").tobytes())
-            sums.append(frames.reshape(len(frames), -1)[:, selected].sum(1, dtype=np.uint64))
     with h5py.File(folder / "scan_master.h5", "w") as master:
         master["entry/data/data_000001"] = h5py.ExternalLink("scan_data_000001.h5", "/entry/data/data")
         specific = master.create_group("entry/instrument/detector/detectorSpecific")
         specific["ntrigger"], specific["nimages"] = count, 1
         specific["pixel_mask"] = pixel_mask
-    np.savez(folder / "truth.npz", bf=np.concatenate(sums).reshape(rows, cols), mask=mask.astype(np.uint8), selected=selected)
-    np.save(folder / "mask.npy", mask.astype(np.uint8))
     truth = {
         **wanted,
         "dtype": "uint16",
         "logical_bytes": 2 * count * height * width,
         "stored_bytes": (folder / "scan_data_000001.h5").stat().st_size,
         "logical_sha256": digest.hexdigest(),
-        "bf_pixels": len(selected),
-        "centre_px": list(centre),
-        "bright_field_radius_px": radius,
         "excluded": excluded.tolist(),
     }
     note.write_text(json.dumps(truth, indent=1))
     return truth
+
+
+def choose_disk(folder, truth, centre, radius):
+    """Writes mask.npy and truth.npz for the pixels with `d ≤ radius`; the sums are numpy's, over frames that h5py read."""
+    height, width = truth["detector"]
+    y, x = np.mgrid[:height, :width]
+    mask = (y - centre[0]) ** 2 + (x - centre[1]) ** 2 <= radius**2
+    admitted = np.ones(height * width, bool)
+    admitted[truth["excluded"]] = False
+    selected = np.flatnonzero(mask.ravel() & admitted)
+    sums = []
+    with h5py.File(folder / "scan_data_000001.h5", "r") as file:
+        data = file["entry/data/data"]
+        for first in range(0, len(data), BATCH):
+            frames = data[first : first + BATCH]
+            sums.append(frames.reshape(len(frames), -1)[:, selected].sum(1, dtype=np.uint64))
+    bf = np.concatenate(sums).reshape(truth["scan"])
+    np.savez(folder / "truth.npz", bf=bf, mask=mask.astype(np.uint8), selected=selected)
+    np.save(folder / "mask.npy", mask.astype(np.uint8))
+    return len(selected)

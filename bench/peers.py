@@ -230,7 +230,7 @@ def main():
         seconds.append(time.perf_counter() - start)
     digest = None if result is None else hashlib.sha256(result.astype("<u8").tobytes()).hexdigest()
     getattr(run, "close", lambda: None)()
-    modules = {m: getattr(sys.modules[m], "__version__", "?") for m in ("numpy", "h5py", "hdf5plugin", "libertem", "py4DSTEM") if m in sys.modules}
+    modules = {m: getattr(sys.modules[m], "__version__", None) or sys.modules[m].version for m in ("numpy", "h5py", "hdf5plugin", "libertem", "py4DSTEM") if m in sys.modules}
     print("RESULT " + json.dumps({"seconds": seconds, "sum_sha256": digest, "versions": modules}))
 
 

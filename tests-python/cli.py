@@ -7,6 +7,8 @@ import tempfile
 
 import numpy as np
 
+import schemas
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BINARY = pathlib.Path(os.environ.get("STEMPACK_BIN", ROOT / "target/debug/stempack"))
 KINDS = {
@@ -38,12 +40,17 @@ class Answer:
 
 
 def run(*args, timeout=300, plain=False):
-    """`stempack ARGS --json`; with `plain`, without `--json`."""
+    """`stempack ARGS --json`, whose document must fit its published schema; with `plain`, without `--json`."""
     if not BINARY.exists():
         raise FileNotFoundError(f"{BINARY} is not built; run `make test`, or name a binary in STEMPACK_BIN")
     command = [str(BINARY), *map(str, args)] + ([] if plain else ["--json"])
     r = subprocess.run(command, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
-    return Answer(r.returncode, r.stdout, r.stderr)
+    answer = Answer(r.returncode, r.stdout, r.stderr)
+    if not plain:
+        if answer.json is None:
+            raise AssertionError(f"{' '.join(command)} printed no JSON document\n{answer!r}")
+        schemas.check(answer.json)
+    return answer
 
 
 def array(verb, source, *args):

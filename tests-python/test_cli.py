@@ -64,6 +64,14 @@ class Documents(Temporary):
             self.assertEqual(listed[path.name]["bytes"], path.stat().st_size)
             self.assertEqual(listed[path.name]["sha256"], hashlib.sha256(path.read_bytes()).hexdigest())
 
+    def test_inspecting_a_pack(self):
+        out, answer = self.packed(self.source)
+        inspected = cli.run("inspect", out, "--digest")
+        self.assertEqual(inspected.code, 0, repr(inspected))
+        (acquisition,) = inspected.json["acquisitions"]
+        self.assertEqual(acquisition["format"], "Lossless Pack Format v1")
+        self.assertEqual(acquisition["members"][0]["sha256"], answer["output_sha256"])
+
     def test_a_folder_gives_its_catalog(self):
         acquisitions.write(self.folder / "another", counts((2, 3), (5, 5)))
         answer = cli.run("inspect", self.folder)

@@ -27,7 +27,7 @@ pub(crate) struct Global {
     /// Threads to use (all cores when absent)
     #[arg(long, value_name = "N", global = true, help_heading = "Common options", value_parser = threads)]
     pub(crate) threads: Option<usize>,
-    /// Memory to stay within, for example 512M or 4G (2G when absent)
+    /// Memory to stay within, for example 512M or 4G (half of the machine's memory when absent)
     #[arg(long, value_name = "SIZE", global = true, help_heading = "Common options")]
     pub(crate) max_memory: Option<Bytes>,
 }
@@ -59,6 +59,8 @@ pub(crate) enum Verb {
     Mean(Mean),
     /// Write frames back as an array
     Unpack(Unpack),
+    /// Measure loading and interaction of a packed file
+    Bench(Bench),
     /// Make a sample acquisition, pack it, verify it, image it
     Demo(Demo),
 }
@@ -184,6 +186,12 @@ pub(crate) struct Verify {
 
 #[derive(Debug, Args)]
 pub(crate) struct Info {
+    /// Packed file
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
     /// Packed file
     pub(crate) file: PathBuf,
 }

@@ -1,6 +1,7 @@
 //! What every verb is given: how to print, when to stop, how much memory to use.
 
 use crate::args::Global;
+use crate::memory;
 use crate::printer::Printer;
 use crate::progress::{self, Bar};
 use std::sync::Arc;
@@ -26,10 +27,8 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(global: &Global, cancel: Arc<AtomicBool>) -> Self {
         let printer = Printer { json: global.json, quiet: global.quiet, muted: false };
-        let mut task = Task::new().with_cancel(cancel);
-        if let Some(budget) = global.max_memory {
-            task = task.with_memory_budget(budget.0);
-        }
+        let budget = global.max_memory.map_or_else(memory::default_budget, |b| b.0);
+        let mut task = Task::new().with_cancel(cancel).with_memory_budget(budget);
         if progress::wanted(global.quiet) {
             task = task.with_progress(Arc::new(Bar::default()));
         }

@@ -50,6 +50,7 @@ fn main() -> ExitCode {
     let _untidy = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
     let context = Context::new(&cli.global, cancel);
     match start_threads(cli.global.threads).and_then(|()| commands::run(&cli.verb, &context)) {
+        Ok(_) if printer::undelivered() => ExitCode::from(2),
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Different) => ExitCode::from(1),
         Err(e) => {

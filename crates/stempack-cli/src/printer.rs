@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 use std::io::{ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use stempack::{Detail, Error};
 
 /// Decides between text and JSON, talk and silence.
@@ -94,13 +95,22 @@ pub(crate) fn error_fields(error: &Error) -> Map<String, Value> {
     fields
 }
 
+/// Whether data could not be delivered for another reason than a reader that went away.
+static UNDELIVERED: AtomicBool = AtomicBool::new(false);
+
+/// Whether something printed on stdout was lost, so that the run must not count as done.
+pub(crate) fn undelivered() -> bool {
+    UNDELIVERED.load(Ordering::Relaxed)
+}
+
 /// Writes to stdout. A reader that has gone away is no failure of the work that was done.
 fn to_stdout(text: &str) {
     let mut out = std::io::stdout().lock();
     if let Err(e) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
         && e.kind() != ErrorKind::BrokenPipe
     {
-        to_stderr(&format!("warning: cannot write to standard output: {e}\n"));
+        UNDELIVERED.store(true, Ordering::Relaxed);
+        to_stderr(&format!("error[io]: cannot write to standard output: {e}\n"));
     }
 }
 

@@ -128,7 +128,7 @@ fn master(file: &hdf5::File, spec: &SampleSpec, stacks: &[String], excluded: &[u
     quantity(&detector, "y_pixel_size", PIXEL_PITCH_M, "m")?;
     quantity(&detector, "detector_distance", DETECTOR_DISTANCE_M, "m")?;
     quantity(&detector, "incident_energy", BEAM_ENERGY_EV, "eV")?;
-    quantity(&detector, "frame_time", DWELL_TIME_US * 1e-6, "s")?;
+    quantity(&detector, "frame_time", DWELL_TIME_US / 1e6, "s")?;
 
     let specific = detector.create_group("detectorSpecific")?;
     // One trigger for each scan position, one image for each trigger.

@@ -208,7 +208,8 @@ fn write_files<'a>(
         stack.close()?;
     }
     if let Some(path) = &paths.companion {
-        let half_angle = specimen::disk_radius(spec.detector) * layout::PIXEL_MRAD;
+        // As an operator would note it.
+        let half_angle = (100.0 * specimen::disk_radius(spec.detector) * layout::PIXEL_MRAD).round() / 100.0;
         started.push(path);
         layout::write_companion(path, spec, half_angle)?;
     }

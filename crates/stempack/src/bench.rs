@@ -3,7 +3,8 @@
 //! Times are wall-clock; equality with the scalar kernel is checked in the same run. Nothing here is a test.
 
 use crate::{
-    BrightFieldDisk, DetectorMask, Kernel, OpenOptions, Opened, PackFile, Products, Resident, Result, Task,
+    BrightFieldDisk, DetectorMask, Kernel, OpenOptions, Opened, PackFile, Products, Profile, Resident,
+    Result, Task,
 };
 use std::path::Path;
 use std::time::Instant;
@@ -29,6 +30,8 @@ pub struct BenchReport {
     pub phases_ms: Vec<(&'static str, f64)>,
     /// Questions put to the resident.
     pub interaction: Vec<(&'static str, Timing)>,
+    /// The encoding that was measured.
+    pub profile: Profile,
     /// Disk that the bright-field question used.
     pub disk: BrightFieldDisk,
     /// Pixels of the bright-field mask.
@@ -119,6 +122,7 @@ pub fn bench(path: &Path, task: &Task) -> Result<BenchReport> {
     Ok(BenchReport {
         phases_ms: phases,
         interaction,
+        profile: pack.profile(),
         disk,
         mask_pixels: mask.count(),
         kernel,

@@ -1,5 +1,6 @@
 //! One thin file for each verb; what the verbs share is how they open files and how they describe them.
 
+mod bench;
 mod com;
 mod demo;
 mod frame;
@@ -28,6 +29,7 @@ pub(crate) fn run(verb: &Verb, context: &Context) -> Result<Outcome> {
         Verb::Com(args) => com::run(args, context),
         Verb::Mean(args) => mean::run(args, context),
         Verb::Unpack(args) => unpack::run(args, context),
+        Verb::Bench(args) => bench::run(args, context),
         Verb::Demo(args) => demo::run(args, context),
     }
 }

@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod route;
 mod usage;
 mod util;
