@@ -40,7 +40,6 @@ impl Draft {
     /// `io`.
     pub fn create(destination: &Path) -> Result<Self> {
         let folder = folder_of(destination);
-        std::fs::create_dir_all(folder).map_err(|e| Error::io("create folder", folder, e))?;
         let prefix = prefix_of(destination);
         remove_stale(folder, &prefix);
         let temp = tempfile::Builder::new()

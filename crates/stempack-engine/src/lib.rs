@@ -1,15 +1,19 @@
 //! Residents: an acquisition kept compressed in memory, and exact products from there on all cores.
 //!
-//! [`Resident::load`] authenticates every shard of a pack before it returns anything. The kernels in [`cpu`] unpack
-//! and accumulate in one go; each has a scalar twin.
+//! [`Resident::load`] authenticates every shard of a pack before it returns anything; a [`ShardReader`] gives the same
+//! answers with one shard in memory at a time. The kernels in [`cpu`] unpack and accumulate in one go; each has a scalar
+//! twin.
 
 pub mod cpu;
 mod error;
+mod frames;
 mod reduce;
 mod resident;
+mod shardwise;
 
 pub use error::EngineCode;
 pub use resident::{Capability, Resident, ResidentReport};
+pub use shardwise::ShardReader;
 
 /// Threads that products use.
 pub fn threads() -> usize {

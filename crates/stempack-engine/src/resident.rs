@@ -2,11 +2,12 @@
 
 use crate::cpu::Kernel;
 use crate::error::EngineCode;
+use crate::frames::{Frames, Shards};
 use crate::reduce::{self, Part, max_count};
 use rayon::prelude::*;
 use stempack_codecs::shard::{PackedShard, Profile};
 use stempack_containers::Digest;
-use stempack_containers::pack::{FrameDecoder, FrameKind, PackFile, RawAccess};
+use stempack_containers::pack::{PackFile, RawAccess};
 use stempack_model::{Error, Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
 use stempack_products::{DetectorMask, Moments, PatternSum, Products, SumImage, Sums};
 
@@ -14,16 +15,10 @@ use stempack_products::{DetectorMask, Moments, PatternSum, Products, SumImage, S
 #[derive(Debug)]
 pub struct Resident {
     profile: Profile,
-    shape: Shape4,
-    exclusions: Exclusions,
-    /// One entry per detector pixel.
-    excluded: Vec<bool>,
-    scans_per_shard: usize,
+    frames: Frames,
     shards: Vec<Loaded>,
     /// Largest width of each pixel over all shards.
     max_widths: Vec<u8>,
-    working: FrameDecoder,
-    raw: std::result::Result<FrameDecoder, (&'static str, String)>,
     raw_access: RawAccess,
     source_identity: Digest,
     kernel: Kernel,
@@ -33,6 +28,11 @@ pub struct Resident {
 struct Loaded {
     shard: PackedShard,
     max_widths: Vec<u8>,
+}
+
+/// Stored bytes of the largest shard.
+pub(crate) fn staged_bytes(pack: &PackFile) -> u64 {
+    pack.shards().iter().map(|s| s.lengths_bytes + s.widths_bytes + s.payload_bytes).max().unwrap_or(0)
 }
 
 /// Whether a product can be had, by its stable name.
@@ -64,19 +64,18 @@ pub struct ResidentReport {
 }
 
 impl Resident {
+    /// The most memory that loading takes: the shards, and one staged shard per thread, whose stored form is at most
+    /// as large as its tables and payload in the file.
+    pub fn needed_bytes(pack: &PackFile) -> u64 {
+        pack.resident_bytes() + staged_bytes(pack) * rayon::current_num_threads() as u64
+    }
+
     /// Loads and authenticates every shard within the task's memory budget; nothing is returned before all passed.
     ///
     /// # Errors
     /// `resident_over_budget`; those of [`PackFile::load_shard`]; `cancelled`.
     pub fn load(pack: &PackFile, task: &Task) -> Result<Self> {
-        // Besides the shards: one staged shard per thread, whose stored form is at most as large as its bitstream.
-        let staged = pack
-            .shards()
-            .iter()
-            .map(|s| s.lengths_bytes + s.widths_bytes + s.payload_bytes)
-            .max()
-            .unwrap_or(0);
-        let needed = pack.resident_bytes() + staged * rayon::current_num_threads() as u64;
+        let needed = Self::needed_bytes(pack);
         if needed > task.memory_budget() {
             return Err(Error::new(
                 EngineCode::OverBudget,
@@ -104,18 +103,11 @@ impl Resident {
         for loaded in &shards {
             max_widths.iter_mut().zip(&loaded.max_widths).for_each(|(m, &w)| *m = (*m).max(w));
         }
-        let mut excluded = vec![false; pixels];
-        pack.excluded().iter().for_each(|&p| excluded[p as usize] = true);
         Ok(Resident {
             profile: pack.profile(),
-            shape: pack.shape(),
-            exclusions: pack.exclusions(),
-            excluded,
-            scans_per_shard: pack.scans_per_shard(),
+            frames: Frames::of(pack)?,
             shards,
             max_widths,
-            working: pack.decoder(FrameKind::Working)?,
-            raw: pack.decoder(FrameKind::Raw).map_err(|e| (e.code(), e.message().to_owned())),
             raw_access: pack.manifest().raw_access,
             source_identity: pack.source_identity(),
             kernel: Kernel::detect(),
@@ -148,6 +140,7 @@ impl Resident {
                 .map(|s| s.shard.resident_bytes() + s.max_widths.len() as u64)
                 .sum(),
             logical_bytes: self
+                .frames
                 .shape
                 .samples()
                 .unwrap_or(u64::MAX)
@@ -173,132 +166,68 @@ impl Resident {
 
     /// The largest admitted count that the widths allow.
     fn max_value(&self) -> u64 {
-        let admitted = self.max_widths.iter().zip(&self.excluded).filter(|(_, excluded)| !**excluded);
+        let admitted = self.max_widths.iter().zip(&self.frames.excluded).filter(|(_, excluded)| !**excluded);
         admitted.map(|(&w, _)| max_count(w)).max().unwrap_or(0)
-    }
-
-    fn decode(&self, decoder: &FrameDecoder, first: u64, into: SamplesMut<'_>, task: &Task) -> Result<()> {
-        let pixels = self.shape.detector.pixels();
-        let positions = self.shape.scan.positions() as u64;
-        if into.sample_type() != decoder.sample_type() || !into.len().is_multiple_of(pixels) {
-            return Err(Error::new(
-                EngineCode::BufferShape,
-                format!(
-                    "buffer of {} {} samples, expected whole frames of {pixels} {}",
-                    into.len(),
-                    into.sample_type(),
-                    decoder.sample_type()
-                ),
-            ));
-        }
-        let count = (into.len() / pixels) as u64;
-        if first.checked_add(count).is_none_or(|end| end > positions) {
-            return Err(Error::new(
-                EngineCode::OutsideScan,
-                format!("{count} scan positions from {first} on, the scan has {positions}"),
-            ));
-        }
-        let mut scan = first as usize;
-        let mut rest = into;
-        while !rest.is_empty() {
-            task.check()?;
-            let (ordinal, local) = (scan / self.scans_per_shard, scan % self.scans_per_shard);
-            let take = (self.scans_per_shard - local).min(rest.len() / pixels);
-            let (head, tail) = split(rest, take * pixels);
-            decoder.decode(&self.shards[ordinal].shard, local, head);
-            rest = tail;
-            scan += take;
-        }
-        Ok(())
-    }
-
-    fn frame(&self, decoder: &FrameDecoder, row: usize, col: usize) -> Result<Samples> {
-        let scan = self.shape.scan;
-        if row >= scan.rows() || col >= scan.cols() {
-            return Err(Error::new(
-                EngineCode::OutsideScan,
-                format!("scan position ({row}, {col}) lies outside the scan {scan}"),
-            ));
-        }
-        let mut frame = Samples::zeroed(decoder.sample_type(), self.shape.detector.pixels());
-        self.decode(decoder, (row * scan.cols() + col) as u64, frame.as_mut(), &Task::new())?;
-        Ok(frame)
-    }
-
-    fn raw_decoder(&self) -> Result<&FrameDecoder> {
-        self.raw.as_ref().map_err(|(_, message)| {
-            Error::new(stempack_containers::ContainerCode::RawNotAvailable, message.clone())
-                .hint("read the working array, or pack the original acquisition again")
-        })
     }
 }
 
-fn split(samples: SamplesMut<'_>, at: usize) -> (SamplesMut<'_>, SamplesMut<'_>) {
-    match samples {
-        SamplesMut::U8(v) => {
-            let (a, b) = v.split_at_mut(at);
-            (SamplesMut::U8(a), SamplesMut::U8(b))
-        }
-        SamplesMut::U16(v) => {
-            let (a, b) = v.split_at_mut(at);
-            (SamplesMut::U16(a), SamplesMut::U16(b))
-        }
-        SamplesMut::U32(v) => {
-            let (a, b) = v.split_at_mut(at);
-            (SamplesMut::U32(a), SamplesMut::U32(b))
-        }
+impl Shards for Resident {
+    fn with(&self, ordinal: usize, use_it: &mut dyn FnMut(&PackedShard)) -> Result<()> {
+        use_it(&self.shards[ordinal].shard);
+        Ok(())
     }
 }
 
 impl Products for Resident {
     fn shape(&self) -> Shape4 {
-        self.shape
+        self.frames.shape
     }
     fn exclusions(&self) -> &Exclusions {
-        &self.exclusions
+        &self.frames.exclusions
     }
     fn sample_type(&self) -> SampleType {
-        self.raw.as_ref().map_or(SampleType::U16, FrameDecoder::sample_type)
+        self.frames.raw_type()
     }
     fn working_type(&self) -> SampleType {
-        self.working.sample_type()
+        self.frames.working.sample_type()
     }
 
     /// The sum is u32 when the widths of the selected pixels prove that it fits, else u64.
     fn virtual_image(&self, mask: &DetectorMask, task: &Task) -> Result<SumImage> {
-        mask.check_shape(self.shape.detector)?;
+        mask.check_shape(self.frames.shape.detector)?;
         let selected: Vec<u32> =
-            mask.selected().iter().copied().filter(|&p| !self.excluded[p as usize]).collect();
+            mask.selected().iter().copied().filter(|&p| !self.frames.excluded[p as usize]).collect();
         let bound: u128 = selected.iter().map(|&p| u128::from(max_count(self.max_widths[p as usize]))).sum();
         let sums = reduce::virtual_image(self.kernel, &self.parts(), &selected, task)?;
-        Ok(SumImage { shape: self.shape.scan, values: Sums::with_bound(sums, bound) })
+        Ok(SumImage { shape: self.frames.shape.scan, values: Sums::with_bound(sums, bound) })
     }
 
     fn pattern_sum(&self, task: &Task) -> Result<PatternSum> {
-        let positions = self.shape.scan.positions() as u64;
+        let positions = self.frames.shape.scan.positions() as u64;
         PatternSum::check_bound(positions, self.max_value())?;
-        let pixels = self.shape.detector.pixels();
-        let sums = reduce::pattern_sum(&self.parts(), pixels, &self.excluded, task)?;
-        Ok(PatternSum { shape: self.shape.detector, sums, positions })
+        let pixels = self.frames.shape.detector.pixels();
+        let sums = reduce::pattern_sum(&self.parts(), pixels, &self.frames.excluded, task)?;
+        Ok(PatternSum { shape: self.frames.shape.detector, sums, positions })
     }
 
     fn moments(&self, task: &Task) -> Result<Moments> {
-        let detector = self.shape.detector;
+        let detector = self.frames.shape.detector;
         Moments::check_bound(detector, self.max_value())?;
-        let m = reduce::moments(&self.parts(), (detector.rows(), detector.cols()), &self.excluded, task)?;
-        Ok(Moments { shape: self.shape.scan, total: m.total, row: m.row, col: m.col })
+        let m =
+            reduce::moments(&self.parts(), (detector.rows(), detector.cols()), &self.frames.excluded, task)?;
+        Ok(Moments { shape: self.frames.shape.scan, total: m.total, row: m.row, col: m.col })
     }
 
     fn working_frame(&self, row: usize, col: usize) -> Result<Samples> {
-        self.frame(&self.working, row, col)
+        self.frames.frame(&self.frames.working, (row, col), self)
     }
     fn raw_frame(&self, row: usize, col: usize) -> Result<Samples> {
-        self.frame(self.raw_decoder()?, row, col)
+        self.frames.frame(self.frames.raw()?, (row, col), self)
     }
     fn raw_positions(&self, first: u64, into: SamplesMut<'_>, task: &Task) -> Result<()> {
-        self.decode(self.raw_decoder()?, first, into, task)
+        self.frames.positions(self.frames.raw()?, first, into, task, self)
     }
     fn working_positions(&self, first: u64, into: SamplesMut<'_>, task: &Task) -> Result<()> {
-        self.decode(&self.working, first, into, task)
+        self.frames.positions(&self.frames.working, first, into, task, self)
     }
 }

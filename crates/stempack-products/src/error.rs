@@ -1,9 +1,9 @@
-//! The stable failure codes of products and of the files they are written to.
+//! The stable failure codes of products.
 
 use stempack_model::error_codes;
 
 error_codes! {
-    /// Failures of masks, products and exports.
+    /// Failures of masks and products.
     pub enum ProductCode {
         /// A mask's geometry is not finite, negative or outside the detector.
         MaskGeometry = "mask_geometry", Usage;
@@ -23,17 +23,5 @@ error_codes! {
         ScanFrameMismatch = "scan_frame_mismatch", Conflict;
         /// A scan region is empty or leaves the scan.
         RegionOutside = "region_outside", Usage;
-        /// The bytes are no `.npy` array.
-        NotNpy = "not_npy", NotThisFormat;
-        /// An `.npy` array contradicts its own header.
-        MalformedNpy = "malformed_npy", Malformed;
-        /// A valid `.npy` array of a type or order that is not accepted here.
-        UnsupportedNpy = "unsupported_npy", Unsupported;
-        /// The destination exists and nobody allowed replacing it.
-        DestinationExists = "destination_exists", Usage;
-        /// The destination cannot be a file name.
-        InvalidDestination = "invalid_destination", Usage;
-        /// A picture cannot be encoded.
-        Picture = "picture", Limit;
     }
 }

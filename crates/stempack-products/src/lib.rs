@@ -7,7 +7,6 @@
 pub mod disk;
 pub mod display;
 mod error;
-pub mod export;
 pub mod mask;
 pub mod moments;
 pub mod original;

@@ -1,6 +1,7 @@
 //! Which scan positions are streamed, in which windows, and how reading ahead stays inside the memory budget.
 
 use crate::{ProductCode, Products};
+use std::borrow::Cow;
 use std::ops::Range;
 use stempack_model::{Error, ModelCode, Result, SampleType, Samples, SamplesMut, ScanShape, Task};
 
@@ -127,9 +128,24 @@ impl<'a> SamplesRef<'a> {
         self.len() == 0
     }
     /// The samples as little-endian bytes; a copy only where memory is big-endian.
-    pub fn little_endian(&self) -> std::borrow::Cow<'a, [u8]> {
-        crate::export::npy::little_endian(*self)
+    pub fn little_endian(&self) -> Cow<'a, [u8]> {
+        match *self {
+            SamplesRef::U8(v) => Cow::Borrowed(v),
+            SamplesRef::U16(v) => little_endian_words(v, |x| x.to_le_bytes()),
+            SamplesRef::U32(v) => little_endian_words(v, |x| x.to_le_bytes()),
+        }
     }
+}
+
+/// Words as little-endian bytes, without a copy where memory already is little-endian.
+pub fn little_endian_words<T: bytemuck::NoUninit, const N: usize>(
+    values: &[T],
+    le: impl Fn(T) -> [u8; N],
+) -> Cow<'_, [u8]> {
+    if cfg!(target_endian = "little") {
+        return Cow::Borrowed(bytemuck::cast_slice(values));
+    }
+    Cow::Owned(values.iter().flat_map(|&v| le(v)).collect())
 }
 
 /// Passes the frames of `region` to `sink` in order, in windows inside the memory budget, reading one window ahead.

@@ -20,6 +20,7 @@
 
 mod bench;
 mod bright_field;
+pub mod export;
 mod opened;
 
 pub use bench::{BenchReport, Timing, bench};
@@ -31,16 +32,15 @@ pub use stempack_containers::pack::{
     ProfileChoice, RawAccess, Receipt, VerifyReport, compare, pack, plan_pack, receipt_path, verify,
 };
 pub use stempack_containers::{Digest, Draft, refuse_existing, sha256_file, source_identity};
-pub use stempack_engine::{Capability, Resident, ResidentReport, cpu::Kernel};
+pub use stempack_engine::{Capability, Resident, ResidentReport, ShardReader, cpu::Kernel};
 pub use stempack_model::{
     Acquisition, DEFAULT_MEMORY_BUDGET, Detail, DetectorShape, Error, ErrorCode, Exclusions, FrameSource,
-    Kind, Member, MemberDigest, MemberRole, Origin, Progress, Quantity, Recorded, Result, SampleType,
-    Samples, SamplesMut, ScanEvidence, ScanShape, Shape4, Task, Warning, error_codes,
+    Kind, MaskOrigin, Member, MemberDigest, MemberRole, Origin, Progress, Quantity, Recorded, Result,
+    SampleType, Samples, SamplesMut, ScanEvidence, ScanShape, Shape4, Task, Warning, error_codes,
 };
 pub use stempack_products::{
     BrightFieldDisk, CenterOfMass, DetectorMask, DiskEvidence, FrameSourceProducts, Moments, PatternSum,
-    Products, ScanRegion, SumImage, Sums, Values, VirtualDetector, disk, display, export, reference,
-    stream_region,
+    Products, ScanRegion, SumImage, Sums, Values, VirtualDetector, disk, display, reference, stream_region,
 };
 pub use stempack_sources::{Catalog, OpenOptions, catalog, require_shape};
 

@@ -2,7 +2,7 @@
 
 use crate::{
     Acquisition, FrameSource, FrameSourceProducts, OpenOptions, PackFile, Products, Resident, Result,
-    Samples, Shape4, Task,
+    Samples, Shape4, ShardReader, Task,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// What a path turned out to be.
 pub enum Opened {
     /// A Lossless Pack Format v1 container.
-    Pack(Box<PackFile>),
+    Pack(Arc<PackFile>),
     /// An acquisition as the instrument wrote it.
     Original(Arc<dyn FrameSource>),
 }
@@ -32,7 +32,7 @@ pub struct PackInfo {
 /// Those of [`PackFile::open`] and of [`open_original`].
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened> {
     if !path.is_dir() && PackFile::probe(path)? {
-        return PackFile::open(path).map(|pack| Opened::Pack(Box::new(pack)));
+        return PackFile::open(path).map(|pack| Opened::Pack(Arc::new(pack)));
     }
     open_original(path, options).map(Opened::Original)
 }
@@ -73,13 +73,27 @@ fn read_first_frames(source: &dyn FrameSource) -> Result<()> {
 }
 
 impl Opened {
-    /// Something that answers products: a resident loaded and authenticated for a pack, streaming for an original.
+    /// Something that answers many questions: for a pack a resident, loaded and authenticated, or, where the memory
+    /// budget does not hold it, a reader that loads shard after shard for every question; for an original a stream.
     ///
     /// # Errors
-    /// Those of [`Resident::load`] and [`original_products`].
+    /// Those of [`Resident::load`], [`ShardReader::new`] and [`original_products`].
     pub fn products(&self, task: &Task) -> Result<Box<dyn Products>> {
+        match self {
+            Opened::Pack(pack) if Resident::needed_bytes(pack) <= task.memory_budget() => {
+                Ok(Box::new(Resident::load(pack, task)?))
+            }
+            _ => self.frames(task),
+        }
+    }
+    /// Something that answers one question or gives frames: shard after shard of a pack, each authenticated before it
+    /// is used; a stream of an original.
+    ///
+    /// # Errors
+    /// Those of [`ShardReader::new`] and [`original_products`].
+    pub fn frames(&self, task: &Task) -> Result<Box<dyn Products>> {
         Ok(match self {
-            Opened::Pack(pack) => Box::new(Resident::load(pack, task)?),
+            Opened::Pack(pack) => Box::new(ShardReader::new(pack.clone(), task)?),
             Opened::Original(source) => Box::new(original_products(source.clone())?),
         })
     }

@@ -24,13 +24,26 @@ pub(crate) fn options(scan: Option<Scan>) -> Result<OpenOptions> {
     Ok(OpenOptions { scan, ..OpenOptions::default() })
 }
 
-/// Opens a pack or an original. A pack answers from memory, an original by being read.
+/// Opens a pack or an original to ask several questions. A pack answers from memory where the budget holds it, an
+/// original by being read.
 pub(crate) fn open(input: &Input, context: &Context) -> Result<Opened> {
+    open_with(input, |what| what.products(context.task()))
+}
+
+/// Opens a pack or an original for frames: a pack gives them shard by shard.
+pub(crate) fn open_frames(input: &Input, context: &Context) -> Result<Opened> {
+    open_with(input, |what| what.frames(context.task()))
+}
+
+fn open_with(
+    input: &Input,
+    products: impl FnOnce(&stempack::Opened) -> Result<Box<dyn Products>>,
+) -> Result<Opened> {
     let what = stempack::open(&input.file, &options(input.scan)?)?;
     if let stempack::Opened::Pack(pack) = &what {
         agree(pack, input.scan)?;
     }
-    let products = what.products(context.task())?;
+    let products = products(&what)?;
     let label = input.file.file_name().map_or_else(|| input.file.display().to_string(), name);
     Ok(Opened { what, products, label })
 }

@@ -2,9 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
 
+use std::sync::Arc;
 use stempack_containers::pack::{PackFile, PackOptions, ProfileChoice, pack};
-use stempack_engine::Resident;
 use stempack_engine::cpu::Kernel;
+use stempack_engine::{Resident, ShardReader};
 use stempack_model::{FrameSource, Samples, Task};
 use stempack_products::{DetectorMask, Products, Sums, reference};
 use stempack_testkit::{MemorySource, corpus, expectations, read_npy};
@@ -63,6 +64,17 @@ fn check(source: &MemorySource, profile: ProfileChoice) {
         }
         assert!(resident.raw_frame(shape.scan.rows(), 0).is_err());
     }
+    let resident = Resident::load(&PackFile::open(&to).unwrap(), &Task::new()).unwrap();
+    let reader = ShardReader::new(Arc::new(PackFile::open(&to).unwrap()), &Task::new()).unwrap();
+    let task = Task::new();
+    for mask in &masks {
+        assert_eq!(reader.virtual_image(mask, &task).unwrap(), resident.virtual_image(mask, &task).unwrap());
+    }
+    assert_eq!(reader.pattern_sum(&task).unwrap(), resident.pattern_sum(&task).unwrap());
+    assert_eq!(reader.moments(&task).unwrap(), resident.moments(&task).unwrap());
+    let mut all = Samples::zeroed(reader.sample_type(), source.frames().len());
+    reader.raw_positions(0, all.as_mut(), &task).unwrap();
+    assert_eq!(&all, source.frames());
 }
 
 fn u16s(values: &[u64]) -> Samples {

@@ -1,8 +1,7 @@
-//! Products against their definitions: the scalar references, integer arithmetic and the `.npy`, PNG and TIFF rules.
+//! Products against their definitions: the scalar references, and integer arithmetic.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod exports;
 mod masks;
 mod memory;
 mod originals;

@@ -1,13 +1,12 @@
 //! Exact arrays as `.npy` files: format 1.0, little-endian, C order; masks are the only arrays read back.
 
+use super::ExportCode;
+use super::Output;
 use super::npy_header::{self, MAGIC};
-use crate::ProductCode;
-use crate::export::Output;
-use crate::region::SamplesRef;
-use std::borrow::Cow;
+use crate::{DetectorShape, Error, Result, SampleType};
 use std::io::Read;
 use std::path::Path;
-use stempack_model::{DetectorShape, Error, Result, SampleType};
+use stempack_products::region::little_endian_words as words;
 
 /// The element types that are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +108,7 @@ impl NpyWriter {
     pub fn new(mut output: Output, dtype: NpyType, shape: &[u64]) -> Result<Self> {
         let bytes = shape.iter().try_fold(dtype.bytes(), |n, &size| n.checked_mul(size));
         let missing_bytes = bytes.ok_or_else(|| {
-            Error::new(ProductCode::InvalidDestination, "the array exceeds 2^64 bytes and cannot be a file")
+            Error::new(ExportCode::InvalidDestination, "the array exceeds 2^64 bytes and cannot be a file")
         })?;
         output.write(&header(dtype, shape))?;
         Ok(NpyWriter { output, missing_bytes })
@@ -166,23 +165,7 @@ impl NpyWriter {
 }
 
 fn incomplete() -> Error {
-    Error::new(ProductCode::InvalidDestination, "the elements written are not those of the declared array")
-}
-
-/// The samples as little-endian bytes, without a copy where memory already is little-endian.
-pub(crate) fn little_endian(samples: SamplesRef<'_>) -> Cow<'_, [u8]> {
-    match samples {
-        SamplesRef::U8(v) => Cow::Borrowed(v),
-        SamplesRef::U16(v) => words(v, |x| x.to_le_bytes()),
-        SamplesRef::U32(v) => words(v, |x| x.to_le_bytes()),
-    }
-}
-
-fn words<T: bytemuck::NoUninit, const N: usize>(values: &[T], le: impl Fn(T) -> [u8; N]) -> Cow<'_, [u8]> {
-    if cfg!(target_endian = "little") {
-        return Cow::Borrowed(bytemuck::cast_slice(values));
-    }
-    Cow::Owned(values.iter().flat_map(|&v| le(v)).collect())
+    Error::new(ExportCode::InvalidDestination, "the elements written are not those of the declared array")
 }
 
 /// Reads a mask: a C-order array of `uint8` or `bool` with the detector's shape. Values are not judged here.
@@ -203,7 +186,7 @@ fn mask_of(bytes: &[u8], shape: DetectorShape) -> Result<Vec<u8>> {
     let (header, begin) = npy_header::parse(bytes)?;
     if !matches!(header.descr.as_str(), "|u1" | "|b1" | "<u1" | "<b1" | "u1" | "b1") {
         return Err(Error::new(
-            ProductCode::UnsupportedNpy,
+            ExportCode::UnsupportedNpy,
             format!("mask elements are `{}`, expected `|u1` (uint8) or `|b1` (bool)", header.descr),
         )
         .hint("save it with `numpy.save(name, mask.astype(bool))`"));
@@ -211,21 +194,18 @@ fn mask_of(bytes: &[u8], shape: DetectorShape) -> Result<Vec<u8>> {
     let wanted = [shape.rows() as u64, shape.cols() as u64];
     if header.shape != wanted {
         return Err(Error::new(
-            ProductCode::MaskShape,
+            stempack_products::ProductCode::MaskShape,
             format!("the mask has shape {:?}, the detector {wanted:?}", header.shape),
         ));
     }
     if header.fortran_order {
-        return Err(Error::new(
-            ProductCode::UnsupportedNpy,
-            "the mask is in Fortran order, expected C order",
-        )
-        .hint("save it with `numpy.save(name, numpy.ascontiguousarray(mask))`"));
+        return Err(Error::new(ExportCode::UnsupportedNpy, "the mask is in Fortran order, expected C order")
+            .hint("save it with `numpy.save(name, numpy.ascontiguousarray(mask))`"));
     }
     let data = bytes.get(begin..).unwrap_or_default();
     if data.len() != shape.pixels() {
         return Err(Error::new(
-            ProductCode::MalformedNpy,
+            ExportCode::MalformedNpy,
             format!("the mask declares {} bytes of data and has {}", shape.pixels(), data.len()),
         ));
     }

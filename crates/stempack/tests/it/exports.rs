@@ -1,13 +1,11 @@
 //! Files: published whole, never over another file, with the bytes their formats ask for.
 
-use crate::memory::{Memory, shape4};
 use sha2::{Digest, Sha256};
-use stempack_model::{SampleType, Task};
-use stempack_products::display::{ColourMap, Contrast, Picture};
-use stempack_products::export::{
-    NpyType, NpyWriter, Output, npy, png::write_png, tiff::write_tiff, unpack_npy,
-};
-use stempack_products::{FrameSourceProducts, ScanRegion, Values};
+use std::sync::Arc;
+use stempack::display::{ColourMap, Contrast, Picture};
+use stempack::export::{NpyType, NpyWriter, Output, npy, png::write_png, tiff::write_tiff, unpack_npy};
+use stempack::{DetectorShape, FrameSourceProducts, Samples, ScanRegion, ScanShape, Task, Values};
+use stempack_testkit::MemorySource;
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
@@ -96,16 +94,16 @@ fn arrays_hold_little_endian_elements_after_the_header() {
 #[test]
 fn unpacking_streams_exactly_the_region() {
     let dir = folder();
-    let shape = shape4((4, 5), (3, 3));
-    let values: Vec<u32> = (0..180).map(|i| i * 257).collect();
-    let source = Memory::new(shape, SampleType::U16, &[4], values.clone()).shared();
+    let scan = ScanShape::new(4, 5).unwrap();
+    let values: Vec<u16> = (0..180).map(|i| i * 257).collect();
+    let source = Arc::new(MemorySource::new((4, 5), (3, 3), Samples::U16(values.clone())).excluding(&[4]));
     let products = FrameSourceProducts::new(source).unwrap();
-    let region = ScanRegion::new(shape.scan, 1..3, 2..5).unwrap();
+    let region = ScanRegion::new(scan, 1..3, 2..5).unwrap();
     let mut want = Vec::new();
     for row in 1..3 {
         for col in 2..5 {
             let at = (row * 5 + col) * 9;
-            want.extend(values[at..at + 9].iter().flat_map(|&v| (v as u16).to_le_bytes()));
+            want.extend(values[at..at + 9].iter().flat_map(|&v| v.to_le_bytes()));
         }
     }
     let path = dir.path().join("raw.npy");
@@ -130,12 +128,11 @@ fn unpacking_streams_exactly_the_region() {
 #[test]
 fn a_failing_source_leaves_no_file() {
     let dir = folder();
-    let shape = shape4((2, 2), (2, 2));
-    let mut source = Memory::new(shape, SampleType::U8, &[], vec![1; 16]);
-    source.damaged = Some(3);
-    let products = FrameSourceProducts::new(source.shared()).unwrap();
+    let mut source = MemorySource::new((2, 2), (2, 2), Samples::U8(vec![1; 16]));
+    source.fail_at = Some(3);
+    let products = FrameSourceProducts::new(Arc::new(source)).unwrap();
     let path = dir.path().join("a.npy");
-    let whole = ScanRegion::whole(shape.scan);
+    let whole = ScanRegion::whole(ScanShape::new(2, 2).unwrap());
     assert!(unpack_npy(&products, &whole, Values::Raw, &path, false, &Task::new()).is_err());
     assert_eq!(names(&dir), Vec::<String>::new());
 }
@@ -144,12 +141,12 @@ fn a_failing_source_leaves_no_file() {
 fn masks_come_from_files() {
     let dir = folder();
     let path = dir.path().join("m.npy");
-    let detector = shape4((1, 1), (2, 2)).detector;
+    let detector = DetectorShape::new(2, 2).unwrap();
     let mut w = NpyWriter::create(&path, false, NpyType::U8, &[2, 2]).unwrap();
     w.write(&[0, 1, 1, 0]).unwrap();
     w.publish().unwrap();
     assert_eq!(npy::read_mask(&path, detector).unwrap(), [0, 1, 1, 0]);
-    let e = npy::read_mask(&path, shape4((1, 1), (2, 3)).detector).unwrap_err();
+    let e = npy::read_mask(&path, DetectorShape::new(2, 3).unwrap()).unwrap_err();
     assert_eq!(e.code(), "mask_shape");
     assert!(e.message().contains("m.npy"));
     assert_eq!(npy::read_mask(&dir.path().join("none.npy"), detector).unwrap_err().code(), "io");

@@ -3,8 +3,8 @@
 //! Layout (NumPy format 1.0 to 3.0): magic `93 4E 55 4D 50 59`, major, minor, header length (u16 LE in 1.0, u32 LE
 //! later), then a dictionary literal with exactly the keys `descr`, `fortran_order`, `shape`.
 
-use crate::ProductCode;
-use stempack_model::{Error, Result};
+use super::ExportCode;
+use crate::{Error, Result};
 
 pub(super) const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Longest header literal that is read; real ones have some hundred bytes.
@@ -21,7 +21,7 @@ pub(super) struct Header {
 /// Parses a header at the start of `bytes`; also returns where the data begin.
 pub(super) fn parse(bytes: &[u8]) -> Result<(Header, usize)> {
     if !bytes.starts_with(MAGIC) {
-        return Err(Error::new(ProductCode::NotNpy, "the file does not begin with the `.npy` magic bytes"));
+        return Err(Error::new(ExportCode::NotNpy, "the file does not begin with the `.npy` magic bytes"));
     }
     let short = || malformed("the header is cut short");
     let (at, length) = match bytes.get(6..8) {
@@ -35,7 +35,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Header, usize)> {
         }
         Some([major, minor]) => {
             let message = format!("`.npy` version {major}.{minor} is not known");
-            return Err(Error::new(ProductCode::UnsupportedNpy, message));
+            return Err(Error::new(ExportCode::UnsupportedNpy, message));
         }
         _ => return Err(short()),
     };
@@ -49,7 +49,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Header, usize)> {
 }
 
 fn malformed(message: impl Into<String>) -> Error {
-    Error::new(ProductCode::MalformedNpy, message)
+    Error::new(ExportCode::MalformedNpy, message)
 }
 
 struct Literal<'a> {
@@ -66,7 +66,7 @@ impl<'a> Literal<'a> {
             let repeated = match key {
                 "descr" if self.peek("[") => {
                     let message = "an array of records is not accepted, only plain numbers";
-                    return Err(Error::new(ProductCode::UnsupportedNpy, message));
+                    return Err(Error::new(ExportCode::UnsupportedNpy, message));
                 }
                 "descr" => descr.replace(self.string()?.to_owned()).is_some(),
                 "fortran_order" => fortran_order.replace(self.boolean()?).is_some(),
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(one, Header { descr: "<u8".into(), fortran_order: true, shape: vec![5] });
         assert_eq!(
             parse(&with([1, 0], "{'descr':'<f8','fortran_order':False,'shape':()}")).unwrap().0.shape,
-            []
+            Vec::<u64>::new()
         );
     }
 

@@ -1,9 +1,9 @@
 //! Pictures as PNG: 8-bit grey or RGB, with texts that say what the picture shows.
 
+use super::ExportCode;
 use super::Output;
-use crate::ProductCode;
-use crate::display::Picture;
-use stempack_model::{Error, Result};
+use crate::{Error, Result};
+use stempack_products::display::Picture;
 
 /// Writes `picture` with pairs of keyword and text.
 ///
@@ -11,7 +11,7 @@ use stempack_model::{Error, Result};
 /// `picture` when the encoder refuses, `io`.
 pub fn write_png(output: &mut Output, picture: &Picture, texts: &[(String, String)]) -> Result<()> {
     let place = output.destination().to_owned();
-    let failed = |what: String| Error::new(ProductCode::Picture, format!("`{}`: {what}", place.display()));
+    let failed = |what: String| Error::new(ExportCode::Picture, format!("`{}`: {what}", place.display()));
     let side = |n: usize| {
         u32::try_from(n).map_err(|_| failed(format!("a side of {n} pixels exceeds PNG's 32 bits")))
     };

@@ -1,5 +1,6 @@
 //! How results become files: exact `.npy` arrays, PNG pictures, float TIFF; published whole or not at all.
 
+mod error;
 pub mod npy;
 mod npy_header;
 pub mod output;
@@ -8,6 +9,7 @@ mod scale_bar;
 pub mod tiff;
 pub mod unpack;
 
+pub use error::ExportCode;
 pub use npy::{NpyType, NpyWriter, read_mask};
 pub use output::Output;
 pub use scale_bar::ScaleBar;

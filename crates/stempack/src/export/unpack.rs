@@ -1,10 +1,9 @@
 //! How a region of frames becomes one `.npy` array: streamed, hashed on the way, never dense in memory.
 
 use super::npy::{NpyType, NpyWriter};
-use crate::{Products, ScanRegion, Values, stream_region};
+use crate::{Products, Result, SampleType, ScanRegion, Task, Values, stream_region};
 use sha2::{Digest, Sha256};
 use std::path::Path;
-use stempack_model::{Result, SampleType, Task};
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Float pictures: one or more pages of 32-bit floats in a baseline TIFF.
 
+use super::ExportCode;
 use super::Output;
-use crate::ProductCode;
-use stempack_model::{Error, Result};
+use crate::{Error, Result};
 use tiff::encoder::{TiffEncoder, colortype::Gray32Float};
 
 /// Writes pages of `height × width` values rounded to 32-bit floats.
@@ -11,7 +11,7 @@ use tiff::encoder::{TiffEncoder, colortype::Gray32Float};
 /// `picture` when a page is too large for TIFF or has another number of values, `io`.
 pub fn write_tiff(output: &mut Output, height: usize, width: usize, pages: &[&[f64]]) -> Result<()> {
     let place = output.destination().to_owned();
-    let failed = |what: String| Error::new(ProductCode::Picture, format!("`{}`: {what}", place.display()));
+    let failed = |what: String| Error::new(ExportCode::Picture, format!("`{}`: {what}", place.display()));
     let sides = u32::try_from(width).ok().zip(u32::try_from(height).ok());
     let Some((w, h)) = sides else { return Err(failed(format!("{height}×{width} exceeds TIFF's 32 bits"))) };
     let mut encoder = TiffEncoder::new(output.as_writer()).map_err(|e| failed(e.to_string()))?;

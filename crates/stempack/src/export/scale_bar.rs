@@ -1,6 +1,6 @@
 //! What the scale bar of a picture says and where it stands: a 1-2-5 length, drawn only when the step is known.
 
-use crate::display::Picture;
+use stempack_products::display::Picture;
 
 /// Distance between neighbouring picture columns before enlargement.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -139,7 +139,7 @@ fn glyph(letter: char) -> [u8; GLYPH_HEIGHT] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::display::{ColourMap, Contrast};
+    use stempack_products::display::{ColourMap, Contrast};
 
     #[test]
     fn lengths_are_1_2_5_and_within_a_third() {

@@ -1,0 +1,158 @@
+//! A pack read shard by shard: the answers of a resident with one shard in memory at a time.
+
+use crate::cpu::Kernel;
+use crate::error::EngineCode;
+use crate::frames::{Frames, Shards};
+use crate::reduce::{self, Part, max_count};
+use crate::resident::staged_bytes;
+use std::sync::{Arc, Mutex, PoisonError};
+use stempack_codecs::shard::PackedShard;
+use stempack_containers::pack::{LoadedShard, PackFile};
+use stempack_model::{Error, Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
+use stempack_products::{DetectorMask, Moments, PatternSum, Products, SumImage, Sums};
+
+/// Loads and authenticates the shard that a question needs, and keeps the last one.
+#[derive(Debug)]
+pub struct ShardReader {
+    pack: Arc<PackFile>,
+    frames: Frames,
+    last: Mutex<Option<(usize, Arc<LoadedShard>)>>,
+}
+
+impl ShardReader {
+    /// A reader of `pack`, if the task's memory budget holds its largest shard.
+    ///
+    /// # Errors
+    /// `resident_over_budget`.
+    pub fn new(pack: Arc<PackFile>, task: &Task) -> Result<Self> {
+        let decoded = pack.shards().iter().map(|s| s.decoded_bytes).max().unwrap_or(0);
+        let needed = decoded + staged_bytes(&pack);
+        if needed > task.memory_budget() {
+            return Err(Error::new(
+                EngineCode::OverBudget,
+                format!(
+                    "one shard takes up to {needed} bytes of memory, the budget is {}",
+                    task.memory_budget()
+                ),
+            )
+            .hint("allow more with --max-memory")
+            .with("needed_bytes", needed));
+        }
+        Ok(ShardReader { frames: Frames::of(&pack)?, pack, last: Mutex::new(None) })
+    }
+
+    fn shard(&self, ordinal: usize) -> Result<Arc<LoadedShard>> {
+        // A panic elsewhere leaves the slot as valid as before.
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((held, shard)) = last.as_ref()
+            && *held == ordinal
+        {
+            return Ok(shard.clone());
+        }
+        // The old shard goes before the new one comes.
+        *last = None;
+        let shard = Arc::new(self.pack.load_shard(ordinal)?);
+        *last = Some((ordinal, shard.clone()));
+        Ok(shard)
+    }
+
+    fn each_shard(
+        &self,
+        phase: &str,
+        task: &Task,
+        mut reduce: impl FnMut(Part<'_>) -> Result<()>,
+    ) -> Result<()> {
+        task.begin(phase, self.pack.resident_bytes());
+        for ordinal in 0..self.pack.shards().len() {
+            task.check()?;
+            let loaded = self.shard(ordinal)?;
+            reduce(Part { shard: &loaded.shard, max_widths: &loaded.max_widths })?;
+            task.advance(loaded.shard.resident_bytes());
+        }
+        task.finish();
+        Ok(())
+    }
+
+    /// The largest count the working type can hold.
+    fn max_value(&self) -> u64 {
+        self.frames.working.sample_type().max_value()
+    }
+}
+
+impl Shards for ShardReader {
+    fn with(&self, ordinal: usize, use_it: &mut dyn FnMut(&PackedShard)) -> Result<()> {
+        use_it(&self.shard(ordinal)?.shard);
+        Ok(())
+    }
+}
+
+impl Products for ShardReader {
+    fn shape(&self) -> Shape4 {
+        self.frames.shape
+    }
+    fn exclusions(&self) -> &Exclusions {
+        &self.frames.exclusions
+    }
+    fn sample_type(&self) -> SampleType {
+        self.frames.raw_type()
+    }
+    fn working_type(&self) -> SampleType {
+        self.frames.working.sample_type()
+    }
+
+    fn virtual_image(&self, mask: &DetectorMask, task: &Task) -> Result<SumImage> {
+        mask.check_shape(self.frames.shape.detector)?;
+        let selected: Vec<u32> =
+            mask.selected().iter().copied().filter(|&p| !self.frames.excluded[p as usize]).collect();
+        let mut widths = vec![0u8; selected.len()];
+        let mut sums = Vec::with_capacity(self.frames.shape.scan.positions());
+        let kernel = Kernel::detect();
+        self.each_shard("virtual image", task, |part| {
+            widths.iter_mut().zip(&selected).for_each(|(w, &p)| *w = (*w).max(part.max_widths[p as usize]));
+            sums.extend(reduce::virtual_image(kernel, &[part], &selected, task)?);
+            Ok(())
+        })?;
+        let bound = widths.iter().map(|&w| u128::from(max_count(w))).sum();
+        Ok(SumImage { shape: self.frames.shape.scan, values: Sums::with_bound(sums, bound) })
+    }
+
+    fn pattern_sum(&self, task: &Task) -> Result<PatternSum> {
+        let positions = self.frames.shape.scan.positions() as u64;
+        PatternSum::check_bound(positions, self.max_value())?;
+        let mut sums = vec![0u64; self.frames.shape.detector.pixels()];
+        self.each_shard("pattern sum", task, |part| {
+            let shard = reduce::pattern_sum(&[part], sums.len(), &self.frames.excluded, task)?;
+            sums.iter_mut().zip(shard).for_each(|(a, b)| *a += b);
+            Ok(())
+        })?;
+        Ok(PatternSum { shape: self.frames.shape.detector, sums, positions })
+    }
+
+    fn moments(&self, task: &Task) -> Result<Moments> {
+        let detector = self.frames.shape.detector;
+        Moments::check_bound(detector, self.max_value())?;
+        let mut m = Moments { shape: self.frames.shape.scan, total: vec![], row: vec![], col: vec![] };
+        self.each_shard("moments", task, |part| {
+            let size = (detector.rows(), detector.cols());
+            let shard = reduce::moments(&[part], size, &self.frames.excluded, task)?;
+            m.total.extend(shard.total);
+            m.row.extend(shard.row);
+            m.col.extend(shard.col);
+            Ok(())
+        })?;
+        Ok(m)
+    }
+
+    fn working_frame(&self, row: usize, col: usize) -> Result<Samples> {
+        self.frames.frame(&self.frames.working, (row, col), self)
+    }
+    fn raw_frame(&self, row: usize, col: usize) -> Result<Samples> {
+        self.frames.frame(self.frames.raw()?, (row, col), self)
+    }
+    fn raw_positions(&self, first: u64, into: SamplesMut<'_>, task: &Task) -> Result<()> {
+        self.frames.positions(self.frames.raw()?, first, into, task, self)
+    }
+    fn working_positions(&self, first: u64, into: SamplesMut<'_>, task: &Task) -> Result<()> {
+        self.frames.positions(&self.frames.working, first, into, task, self)
+    }
+}

@@ -1,0 +1,5 @@
+//! The façade as a whole: exports by the rules of their formats.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod exports;
