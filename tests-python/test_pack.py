@@ -97,6 +97,17 @@ def u32_narrow_excluded():
     return raw, exclude(raw, [9], 65535)
 
 
+def u16_many_scans():
+    raw = counts((80, 80), (4, 5))
+    return raw, exclude(raw, [7])
+
+
+def u16_many_odd_scans():
+    raw = counts((71, 67), (4, 5))
+    raw[..., 0, 0] += 300
+    return raw, exclude(raw, [7])
+
+
 # name, maker, frames in a data file, profile that `auto` must choose, raw access of the result
 COUNTS = (
     ("u8 counts", u8_counts, 20, "u8", "exact_exclusion_constants"),
@@ -110,6 +121,8 @@ COUNTS = (
     ("nothing but zeros", u16_dark, None, "u8", "exact_exclusion_constants"),
     ("nothing but zeros in an odd scan", u16_dark_odd, None, "u16", "exact_no_exclusions"),
     ("one count in one frame", u16_dark_but_for_one, None, "u16", "exact_no_exclusions"),
+    ("more scan positions than a shard", u16_many_scans, 3000, "u8", "exact_exclusion_constants"),
+    ("more scan positions than a shard in u16", u16_many_odd_scans, 3000, "u16", "exact_retained_payload"),
     ("u32 counts that fit u8", u32_low_counts, None, "u8", "exact_exclusion_constants"),
     ("u32 with wide constants at excluded pixels", u32_sentinel, 30, "u16", "exact_extension_constants"),
     ("u32 low counts and wide constants", u32_sentinel_low_counts, None, "u16", "exact_extension_constants"),

@@ -41,7 +41,7 @@ impl Draft {
     pub fn create(destination: &Path) -> Result<Self> {
         let folder = folder_of(destination);
         let prefix = prefix_of(destination);
-        remove_stale(folder, &prefix);
+        remove_stale(destination);
         let temp = tempfile::Builder::new()
             .prefix(&prefix)
             .suffix(SUFFIX)
@@ -75,21 +75,38 @@ impl Draft {
     /// Gives the draft its name and makes the folder entry durable.
     ///
     /// # Errors
-    /// `destination_exists`, `io`; the draft is then gone.
+    /// `destination_exists`, `io`; the draft is then gone, and so is its name unless it replaced another file.
     pub fn publish(self, force: bool) -> Result<()> {
         self.sync()?;
+        let destination = self.destination.clone();
+        self.rename(force)?;
+        sync_folder(&destination).inspect_err(|_| take_back(&destination, force))
+    }
+    /// Gives the draft its name, which lasts only once [`sync_folder`] has succeeded.
+    pub(crate) fn rename(self, force: bool) -> Result<()> {
         let destination = self.destination;
+        // renameat2 where the kernel knows it: no hard link is needed, and nothing is replaced by a race.
         let done =
             if force { self.temp.persist(&destination) } else { self.temp.persist_noclobber(&destination) };
         match done {
-            Ok(_) => {}
-            Err(e) if e.error.kind() == std::io::ErrorKind::AlreadyExists => {
-                return Err(exists(&destination));
-            }
-            Err(e) => return Err(Error::io("publish", &destination, e.error)),
+            Ok(_) => Ok(()),
+            Err(e) if e.error.kind() == std::io::ErrorKind::AlreadyExists => Err(exists(&destination)),
+            Err(e) => Err(Error::io("publish", &destination, e.error)),
         }
-        let folder = folder_of(&destination);
-        File::open(folder).and_then(|f| f.sync_all()).map_err(|e| Error::io("sync folder", folder, e))
+    }
+}
+
+/// Makes the folder entries beside `destination` durable.
+pub(crate) fn sync_folder(destination: &Path) -> Result<()> {
+    let folder = folder_of(destination);
+    File::open(folder).and_then(|f| f.sync_all()).map_err(|e| Error::io("sync folder", folder, e))
+}
+
+/// Removes what was just published, unless it stands for a file that it replaced: that one cannot come back.
+pub(crate) fn take_back(destination: &Path, replaced: bool) {
+    if !replaced {
+        // Best effort: the failure that led here is what the caller must hear of.
+        let _ = std::fs::remove_file(destination);
     }
 }
 
@@ -106,12 +123,19 @@ fn prefix_of(destination: &Path) -> String {
     format!(".{}.", destination.file_name().unwrap_or_default().to_string_lossy())
 }
 
-/// Removes drafts of the same destination whose maker is gone: their lock is free.
-fn remove_stale(folder: &Path, prefix: &str) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
+/// Removes drafts of the same destination whose maker is gone.
+fn remove_stale(destination: &Path) {
+    stale_drafts(destination).into_iter().for_each(|(path, _lock)| drop(std::fs::remove_file(path)));
+}
+
+/// Drafts of `destination` whose maker is gone: their lock was free, and is now held by the files returned.
+pub(crate) fn stale_drafts(destination: &Path) -> Vec<(PathBuf, File)> {
+    let prefix = prefix_of(destination);
+    let Ok(entries) = std::fs::read_dir(folder_of(destination)) else { return Vec::new() };
+    let mut stale = Vec::new();
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let Some(middle) = name.to_str().and_then(|n| n.strip_prefix(prefix)?.strip_suffix(SUFFIX)) else {
+        let Some(middle) = name.to_str().and_then(|n| n.strip_prefix(&prefix)?.strip_suffix(SUFFIX)) else {
             continue;
         };
         if middle.len() != 6 || !middle.bytes().all(|b| b.is_ascii_alphanumeric()) {
@@ -119,10 +143,11 @@ fn remove_stale(folder: &Path, prefix: &str) {
         }
         let Ok(file) = File::open(entry.path()) else { continue };
         match file.try_lock() {
-            Ok(()) => drop(std::fs::remove_file(entry.path())),
+            Ok(()) => stale.push((entry.path(), file)),
             Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
         }
     }
+    stale
 }
 
 #[cfg(test)]

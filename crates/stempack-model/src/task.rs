@@ -20,14 +20,14 @@ pub trait Progress: Send + Sync {
 /// Cancellation, progress and memory budget of one piece of work.
 #[derive(Clone)]
 pub struct Task {
-    cancel: Arc<AtomicBool>,
+    cancel: Vec<Arc<AtomicBool>>,
     progress: Option<Arc<dyn Progress>>,
     memory_budget: u64,
 }
 
 impl Default for Task {
     fn default() -> Self {
-        Task { cancel: Arc::default(), progress: None, memory_budget: DEFAULT_MEMORY_BUDGET }
+        Task { cancel: Vec::new(), progress: None, memory_budget: DEFAULT_MEMORY_BUDGET }
     }
 }
 
@@ -36,10 +36,10 @@ impl Task {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Cancels when `flag` becomes true.
+    /// Cancels when `flag` becomes true, besides every flag given before: a part of the work can be stopped alone.
     #[must_use]
     pub fn with_cancel(mut self, flag: Arc<AtomicBool>) -> Self {
-        self.cancel = flag;
+        self.cancel.push(flag);
         self
     }
     /// Reports to `progress`.
@@ -68,7 +68,7 @@ impl Task {
     /// # Errors
     /// `cancelled`.
     pub fn check(&self) -> Result<()> {
-        if self.cancel.load(Ordering::Relaxed) {
+        if self.cancel.iter().any(|flag| flag.load(Ordering::Relaxed)) {
             return Err(Error::new(ModelCode::Cancelled, "cancelled"));
         }
         Ok(())

@@ -156,15 +156,25 @@ impl<'a> Encoder<'a> {
     }
 
     /// Checks, hashes and packs one window of `samples` (`len` valid samples): whole tiles, or the last of a shard.
-    pub(super) fn window(&mut self, samples: &Samples, len: usize) -> Result<Vec<EncodedTile>, Unfit> {
+    /// Meanwhile `ahead` runs, unless the window is unfit.
+    pub(super) fn window(
+        &mut self,
+        samples: &Samples,
+        len: usize,
+        ahead: impl FnOnce() + Send,
+    ) -> Result<Vec<EncodedTile>, Unfit> {
         match samples {
-            Samples::U8(v) => self.typed(&v[..len]),
-            Samples::U16(v) => self.typed(&v[..len]),
-            Samples::U32(v) => self.typed(&v[..len]),
+            Samples::U8(v) => self.typed(&v[..len], ahead),
+            Samples::U16(v) => self.typed(&v[..len], ahead),
+            Samples::U32(v) => self.typed(&v[..len], ahead),
         }
     }
 
-    fn typed<S: SourceSample + bytemuck::Pod>(&mut self, window: &[S]) -> Result<Vec<EncodedTile>, Unfit> {
+    fn typed<S: SourceSample + bytemuck::Pod>(
+        &mut self,
+        window: &[S],
+        ahead: impl FnOnce() + Send,
+    ) -> Result<Vec<EncodedTile>, Unfit> {
         self.check_excluded(window)?;
         let native = std::mem::size_of::<S>() == 2;
         let limit = if self.mode == Mode::U8 { 0xff } else { 0xffff };
@@ -195,12 +205,15 @@ impl<'a> Encoder<'a> {
         let working8 = &self.working8;
         let mut tiles = Vec::new();
         rayon::scope(|scope| {
+            // Other threads take the first of these first. A digest is one long chain that cannot be split, so the
+            // longest must not be the last to begin; reading and packing can be split and fill the rest.
             if let Some(hasher) = original {
                 scope.spawn(move |_| hash_native(hasher, window));
             }
             if let Some(hasher) = raw {
                 scope.spawn(move |_| hasher.update_u16(raw16));
             }
+            scope.spawn(move |_| ahead());
             scope.spawn(move |_| match mode {
                 Mode::U8 => working.update(working8),
                 _ => working.update_u16(working16),
@@ -294,7 +307,6 @@ fn convert<S: SourceSample, T: Narrow>(
 }
 
 fn encode_tiles<S: TileSample>(window: &[S], pixels: usize) -> Vec<EncodedTile> {
-    // Two pieces per tile keep all cores busy when a window has few tiles.
     window.par_chunks(S::SCANS * pixels).map(|frames| tile::encode(frames, pixels, 0..pixels)).collect()
 }
 
@@ -323,22 +335,21 @@ pub(super) fn encode_shard(
         let (current, other) = buffers.split_at_mut(1);
         let (current, other) = (&mut current[0], &mut other[0]);
         let len = scans_of(start) * pixels;
-        let tiles = if next >= plan.scans_per_shard {
-            encoder.window(current, len)
-        } else if plan.overlap {
-            let (tiles, read) = rayon::join(|| encoder.window(current, len), || read(next, other));
-            if tiles.is_ok() {
-                read?;
+        let more = next < plan.scans_per_shard;
+        let mut outcome = Ok(());
+        let tiles = encoder.window(current, len, || {
+            if more && plan.overlap {
+                outcome = read(next, other);
             }
-            std::mem::swap(current, other);
-            tiles
-        } else {
-            let tiles = encoder.window(current, len);
-            if tiles.is_ok() {
+        });
+        if tiles.is_ok() && more {
+            if plan.overlap {
+                outcome?;
+                std::mem::swap(current, other);
+            } else {
                 read(next, current)?;
             }
-            tiles
-        };
+        }
         match tiles {
             Ok(tiles) => tiles.into_iter().for_each(|t| builder.push(t)),
             Err(unfit) => return Ok(Err(unfit)),

@@ -5,18 +5,21 @@ use super::encode::{Encoder, Mode, Streams, Unfit, encode_shard};
 use super::index::{Index, ShardRecord};
 use super::plan::{PackOptions, Plan, ProfileChoice, plan};
 use super::prelude::{self, Prelude};
-use super::receipt::{ReceiptShard, receipt_path};
+use super::receipt::{Receipt, ReceiptShard, receipt_path};
 use super::shards::write_shard;
 use super::write::Skeleton;
 use crate::digest::sha256_file;
-use crate::publish::{Draft, refuse_existing};
+use crate::publish::{Draft, refuse_existing, stale_drafts, sync_folder, take_back};
 use crate::{ContainerCode, Digest, identity};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
 use stempack_codecs::pack_u8::NibbleWidths;
 use stempack_codecs::shard::{Profile, ShardBuilder};
-use stempack_model::{Acquisition, Error, FrameSource, Result, Samples, Task};
+use stempack_model::{Acquisition, Error, FrameSource, MemberDigest, Result, Samples, Task};
 
 /// What a production did.
 #[derive(Clone, Debug)]
@@ -82,30 +85,32 @@ pub fn pack(
     options: &PackOptions,
     task: &Task,
 ) -> Result<PackReport> {
-    let clock = std::time::Instant::now();
+    let clock = Instant::now();
     let acquisition = source.acquisition();
     let receipt_file = receipt_path(destination);
     refuse_existing(destination, options.force)?;
+    if !options.force {
+        remove_orphan(&receipt_file, destination, task)?;
+    }
     refuse_existing(&receipt_file, options.force)?;
     let (mut mode, mut reason) = first_choice(source, options.profile, task)?;
     let mut plan = plan(acquisition, mode.profile(), &reason, task)?;
 
-    task.begin("authenticate source", acquisition.members.iter().map(|m| m.bytes).sum());
-    let members = source.digest_members(task)?;
-    task.finish();
-    let source_identity = identity::source_identity(&members);
-    let authenticated = clock.elapsed();
-
     let draft = Draft::create(destination)?;
-    let (written, plan, mode) = loop {
-        match attempt(source, &draft, mode, &plan, source_identity, task)? {
-            Ok(written) => break (written, plan, mode),
-            Err(unfit) => {
-                (mode, reason) = next_choice(mode, &reason, options.profile, unfit, acquisition)?;
-                plan = super::plan::plan(acquisition, mode.profile(), &reason, task)?;
+    let encode = || {
+        loop {
+            match attempt(source, &draft, mode, &plan, task)? {
+                Ok(written) => return Ok(written),
+                Err(unfit) => {
+                    (mode, reason) = next_choice(mode, &reason, options.profile, unfit, acquisition)?;
+                    plan = super::plan::plan(acquisition, mode.profile(), &reason, task)?;
+                }
             }
         }
     };
+    let (written, (members, authenticated)) = beside_digests(source, task, encode)?;
+    let source_identity = identity::source_identity(&members);
+    let written = written.of_source(source_identity);
     let packed = clock.elapsed();
     let facts = Facts {
         acquisition,
@@ -130,7 +135,7 @@ pub fn pack(
     task.begin("hash container", output_bytes);
     let output_sha256 = sha256_file(draft.path(), task)?;
     task.finish();
-    let ms = |d: std::time::Duration| d.as_secs_f64() * 1e3;
+    let ms = |d: Duration| d.as_secs_f64() * 1e3;
     let total = clock.elapsed();
     let finished = Finished {
         destination: destination.display().to_string(),
@@ -138,13 +143,7 @@ pub fn pack(
         output_bytes,
         output_sha256,
         peak_bytes: plan.peak_bytes,
-        timing: [
-            ms(authenticated),
-            ms(packed - authenticated),
-            ms(contained - packed),
-            ms(total - contained),
-            ms(total),
-        ],
+        timing: [ms(authenticated), ms(packed), ms(contained - packed), ms(total - contained), ms(total)],
     };
     let receipt = Draft::create(&receipt_file)?;
     receipt
@@ -164,14 +163,38 @@ pub fn pack(
     })
 }
 
-/// Receipt first, container as the commit marker; if the second step fails the first is taken back.
+/// Hashes the members on a thread of its own while `encode` runs; when `encode` fails, the hashing is stopped.
+fn beside_digests<T>(
+    source: &dyn FrameSource,
+    task: &Task,
+    encode: impl FnOnce() -> Result<T>,
+) -> Result<(T, (Vec<MemberDigest>, Duration))> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let hashing = task.quiet().with_cancel(stop.clone());
+    std::thread::scope(|scope| {
+        let digests = scope.spawn(move || {
+            let clock = Instant::now();
+            source.digest_members(&hashing).map(|members| (members, clock.elapsed()))
+        });
+        let encoded = encode().inspect_err(|_| stop.store(true, Ordering::Relaxed));
+        let digests = match digests.join() {
+            Ok(digests) => digests,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        Ok((encoded?, digests?))
+    })
+}
+
+/// Receipt first, container as the commit marker; if a later step fails the earlier ones are taken back.
 fn publish_pair(container: Draft, receipt: Draft, force: bool) -> Result<()> {
+    let container_file = container.destination().to_owned();
     let receipt_file = receipt.destination().to_owned();
     let before = if force { std::fs::read(&receipt_file).ok() } else { None };
     container.sync()?;
-    receipt.publish(force)?;
-    container.publish(force).inspect_err(|_| {
-        // Best effort: the container's failure is what the caller must hear of.
+    receipt.sync()?;
+    receipt.rename(force)?;
+    sync_folder(&receipt_file).and_then(|()| container.rename(force)).inspect_err(|_| {
+        // Best effort: the first failure is what the caller must hear of.
         let _ = match &before {
             None => std::fs::remove_file(&receipt_file),
             Some(old) => Draft::create(&receipt_file)
@@ -181,7 +204,34 @@ fn publish_pair(container: Draft, receipt: Draft, force: bool) -> Result<()> {
                 })
                 .map_err(|_| std::io::Error::other("receipt not restored")),
         };
+    })?;
+    // From here on the pair is complete; what it replaced is gone, so only a new pair can be taken back.
+    sync_folder(&container_file).inspect_err(|_| {
+        take_back(&container_file, force);
+        take_back(&receipt_file, force);
     })
+}
+
+/// Removes a receipt that a kill left between the two publications, so that it does not stop the next production.
+///
+/// It is recognised by what only such a kill leaves: no container, and beside it an abandoned draft of exactly the
+/// bytes that the receipt describes. Any other receipt may be all that is left of a container kept elsewhere, and the
+/// draft of a living production is locked; both are refused as existing. The receipt goes before the draft, lest a
+/// second kill leave it without the draft that explains it.
+fn remove_orphan(receipt_file: &Path, destination: &Path, task: &Task) -> Result<()> {
+    if destination.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let Ok(receipt) = Receipt::read(receipt_file) else { return Ok(()) };
+    for (draft, lock) in stale_drafts(destination) {
+        let described = lock.metadata().is_ok_and(|m| m.len() == receipt.output_bytes)
+            && sha256_file(&draft, &task.quiet())? == receipt.output_sha256;
+        if described {
+            std::fs::remove_file(receipt_file).map_err(|e| Error::io("remove", receipt_file, e))?;
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// What to try after `unfit`, or the refusal.
@@ -235,13 +285,19 @@ struct Written {
     receipts: Vec<ReceiptShard>,
 }
 
+impl Written {
+    fn of_source(mut self, identity: Digest) -> Self {
+        self.index.source_identity = identity;
+        self
+    }
+}
+
 /// One pass over the source in one mode.
 fn attempt(
     source: &dyn FrameSource,
     draft: &Draft,
     mode: Mode,
     plan: &Plan,
-    source_identity: Digest,
     task: &Task,
 ) -> Result<Result<Written, Unfit>> {
     let acquisition = source.acquisition();
@@ -319,7 +375,8 @@ fn attempt(
         shape,
         scans_per_shard: plan.scans_per_shard,
         excluded: excluded.clone(),
-        source_identity,
+        // Known when the members are hashed, which goes on meanwhile.
+        source_identity: Digest([0; 32]),
         shards,
     };
     Ok(Ok(Written { skeleton, index, streams: encoder.finish(), receipts }))

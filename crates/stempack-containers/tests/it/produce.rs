@@ -342,3 +342,23 @@ fn the_family_of_the_corpus_is_packed_as_public_producers_do() {
         assert!(own.contains(&key.as_str()) || receipt.get(key).is_some(), "receipt lacks {key}");
     }
 }
+
+#[test]
+fn a_scan_of_2048_by_2048_positions_packs() {
+    // 1,024 shards: manifest and index exceed the usual user block.
+    let values: Vec<u8> =
+        (0..(1u64 << 22) * 6).map(|i| (i.wrapping_mul(0x9e37_79b9) >> 29) as u8 & 3).collect();
+    let source = MemorySource::new((2048, 2048), (2, 3), Samples::U8(values));
+    for profile in [ProfileChoice::Auto, ProfileChoice::U16] {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("large.h5");
+        let report = run(&source, &to, profile, &Task::new()).unwrap();
+        assert_eq!(report.plan.shard_count, 1024);
+        assert!(report.plan.user_block_bytes > 1 << 16);
+        let packed = PackFile::open(&to).unwrap();
+        let evidence = Evidence { receipt: Some(report.receipt), ..Evidence::default() };
+        let verified = verify(&packed, &evidence, &Task::new()).unwrap();
+        assert!(verified.ok() && verified.sealed);
+        assert_eq!(compare(&packed, &source, &Task::new()).unwrap().first_difference, None);
+    }
+}
