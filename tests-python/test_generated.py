@@ -14,7 +14,8 @@ import pack_oracle
 from cli import ROOT
 from test_pack import Temporary
 
-TOOL = pathlib.Path(os.environ.get("STEMPACK_TOOLS", ROOT.parent / "shared/tools")) / "make_acquisition.py"
+CORPUS = pathlib.Path(os.environ.get("STEMPACK_CORPUS", ROOT.parent / "shared/corpus"))
+TOOL = CORPUS.parent / "tools/make_acquisition.py"
 
 GENERATED = (
     ("companion", ["--scan", "16", "16", "--detector", "48", "48", "--companion"], None, "u8"),

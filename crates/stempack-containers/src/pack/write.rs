@@ -3,6 +3,7 @@
 //! The library lays out groups and datasets; nothing of the payload passes through it.
 
 use crate::ContainerCode;
+use hdf5::plist::dataset_create::{AllocTime, FillTime};
 use hdf5_metno as hdf5;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -61,30 +62,27 @@ impl Skeleton {
             create_group(&self.hdf5, &group)?;
         }
         let path = format!("{group}/{name}");
-        let fail = failed("create a dataset");
-        let builder = self.hdf5.new_dataset_builder();
         let dataset = match element {
-            Element::U8 => builder
-                .empty::<u8>()
-                .shape(len)
-                .no_chunk()
-                .alloc_time(Some(hdf5::plist::dataset_create::AllocTime::Early))
-                .fill_time(hdf5::plist::dataset_create::FillTime::Never)
-                .obj_track_times(false)
-                .create(path.as_str()),
-            Element::U32 => builder
-                .empty::<u32>()
-                .shape(len)
-                .no_chunk()
-                .alloc_time(Some(hdf5::plist::dataset_create::AllocTime::Early))
-                .fill_time(hdf5::plist::dataset_create::FillTime::Never)
-                .obj_track_times(false)
-                .create(path.as_str()),
-        }
-        .map_err(&fail)?;
+            Element::U8 => self.contiguous::<u8>(&path, len)?,
+            Element::U32 => self.contiguous::<u32>(&path, len)?,
+        };
         dataset.offset().ok_or_else(|| {
             Error::new(ContainerCode::Hdf5Write, format!("dataset `{path}` was given no place in the file"))
         })
+    }
+
+    /// A dataset whose bytes have their place at once and are written by nobody yet.
+    fn contiguous<T: hdf5::H5Type>(&self, path: &str, len: usize) -> Result<hdf5::Dataset> {
+        self.hdf5
+            .new_dataset_builder()
+            .empty::<T>()
+            .shape(len)
+            .no_chunk()
+            .alloc_time(Some(AllocTime::Early))
+            .fill_time(FillTime::Never)
+            .obj_track_times(false)
+            .create(path)
+            .map_err(failed("create a dataset"))
     }
 
     /// Writes bytes at an absolute file offset.

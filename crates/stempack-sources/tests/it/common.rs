@@ -7,21 +7,14 @@ use std::sync::Arc;
 use stempack_model::{Acquisition, Detail, Error, FrameSource, Samples, ScanShape, Task};
 use stempack_sources::OpenOptions;
 
-/// The workspace root, from which the default places of the corpus and the tools are relative.
-pub(crate) fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+/// A file or folder of the corpus, or `None` with a plain word about it.
+pub(crate) fn corpus(part: &str) -> Option<PathBuf> {
+    stempack_testkit::corpus(part)
 }
 
-/// A folder of the corpus, or `None` with a plain word about it.
-pub(crate) fn corpus(part: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("STEMPACK_CORPUS")
-        .map_or_else(|| workspace().join("../shared/corpus"), PathBuf::from);
-    let path = root.join(part);
-    if path.exists() {
-        return Some(path);
-    }
-    println!("skipped: the corpus is absent ({} does not exist)", path.display());
-    None
+/// A program that lies beside the corpus.
+pub(crate) fn tool(name: &str) -> Option<PathBuf> {
+    Some(corpus(".")?.join("../tools").join(name)).filter(|tool| tool.exists())
 }
 
 pub(crate) fn json(path: &Path) -> Json {

@@ -22,11 +22,10 @@ fn run(python: &Path, arguments: &[&str]) {
 #[test]
 fn generated_acquisitions_decode_to_their_digest() {
     let Some(python) = python() else { return };
-    let tool = workspace().join("../shared/tools/make_acquisition.py");
-    if !tool.exists() {
-        println!("skipped: {} does not exist", tool.display());
+    let Some(tool) = tool("make_acquisition.py") else {
+        println!("skipped: make_acquisition.py does not lie beside the corpus");
         return;
-    }
+    };
     let dir = tempfile::tempdir().unwrap();
     for (name, arguments) in [
         ("u16", &["--scan", "7", "9", "--detector", "100", "101", "--frames-per-file", "10"][..]),
