@@ -1,4 +1,5 @@
 """The documents that scripts rely on, the demo, and the pictures."""
+import json
 import struct
 import unittest
 import zlib
@@ -38,6 +39,25 @@ class Documents(Temporary):
         super().setUp()
         raw = counts((8, 12), (20, 21))
         self.source = acquisitions.write(self.folder / "source", raw, exclude(raw, [7, 100]), frames_per_file=40, companion=True)
+
+    def test_enrich(self):
+        packed, copy = self.folder / "scan.h5", self.folder / "enriched.h5"
+        seal = cli.run("pack", self.source.master, packed).json["output_sha256"]
+        before = packed.read_bytes()
+        cli.refused(self, cli.run("enrich", packed, copy, "--expect-sha256", "0" * 64, "--measure"), "digest_mismatch")
+        self.assertFalse(copy.exists())
+        answer = cli.run("enrich", packed, copy, "--expect-sha256", seal, "--disk", "9.5,10.25,4")
+        self.assertEqual(answer.code, 0, repr(answer))
+        self.assertEqual(packed.read_bytes(), before)
+        data = copy.read_bytes()
+        manifest = json.loads(data[24 : 24 + struct.unpack_from("<I", data, 8)[0]])
+        pack_oracle.Pack(copy)
+        self.assertEqual(manifest["detector_calibration"]["detector_center_px"], [9.5, 10.25])
+        self.assertEqual(manifest["detector_calibration"]["source_identity_sha256"], manifest["source_identity_sha256"])
+        sealed = cli.run("verify", copy, "--receipt", f"{copy}.receipt.json", "--require-seal", "--against", self.source.master)
+        self.assertEqual(sealed.code, 0, repr(sealed))
+        _, image = cli.array("image", copy, "--bf")
+        self.assertEqual(image.json["detector"]["evidence"], "recorded")
 
     def test_inspect(self):
         answer = cli.run("inspect", self.source.master, "--digest")

@@ -59,6 +59,8 @@ pub(crate) enum Verb {
     Mean(Mean),
     /// Write frames back as an array
     Unpack(Unpack),
+    /// Write a sealed copy of a packed file with more in its manifest
+    Enrich(Enrich),
     /// Measure loading and interaction of a packed file
     Bench(Bench),
     /// Make a sample acquisition, pack it, verify it, image it
@@ -188,6 +190,32 @@ pub(crate) struct Verify {
 pub(crate) struct Info {
     /// Packed file
     pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Enrich {
+    /// Packed file, which stays as it is
+    pub(crate) file: PathBuf,
+    /// Enriched copy to write
+    pub(crate) dest: PathBuf,
+    /// SHA-256 the whole input must have
+    #[arg(long, value_name = "HEX")]
+    pub(crate) expect_sha256: Sha256,
+    /// Constants of the excluded pixels, in the file's order; proven by the recorded digest of the raw values
+    #[arg(long, value_name = "V,V,…", value_delimiter = ',')]
+    pub(crate) raw_values: Option<Vec<u16>>,
+    /// Bright-field disk to record
+    #[arg(long, value_name = "R,C,RADIUS", allow_hyphen_values = true, conflicts_with = "measure")]
+    pub(crate) disk: Option<Numbers<3>>,
+    /// Measure the bright-field disk and record it
+    #[arg(long)]
+    pub(crate) measure: bool,
+    /// Record a digest of all stored bytes of every shard (u16 profile)
+    #[arg(long)]
+    pub(crate) envelopes: bool,
+    /// Replace an existing file
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]

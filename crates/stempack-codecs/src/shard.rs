@@ -7,6 +7,9 @@ use crate::{bits, pack_u8};
 /// Payload words a shard may have, because word offsets are 27-bit.
 pub const MAX_PAYLOAD_WORDS: u64 = 1 << 27;
 
+/// Bytes of a copy of fixed size: a whole tile of the u8 profile.
+const COPY: usize = 32;
+
 /// Which of the two exact encodings a shard uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Profile {
@@ -116,21 +119,32 @@ impl ShardBuilder {
     ) -> Result<(), E> {
         let unit = self.profile.bytes_per_width();
         let mut cursors = vec![0usize; self.tiles.len()];
-        let mut buffer = Vec::with_capacity(piece + 16 * unit * self.tiles.len().min(4096));
+        // Room for a piece and the pixel that completes it, and for one copy of fixed size beyond.
+        let pixel_bytes = unit * self.profile.max_width() as usize * self.tiles.len();
+        let mut buffer = vec![0u8; piece + pixel_bytes + COPY];
+        let mut filled = 0;
         for pixel in 0..self.pixels {
             for (tile, cursor) in self.tiles.iter().zip(&mut cursors) {
                 let bytes = unit * tile.widths[pixel] as usize;
-                buffer.extend_from_slice(&tile.bytes[*cursor..*cursor + bytes]);
+                let from = &tile.bytes[*cursor..];
+                // Most runs are shorter than this, and a copy of known size is one or two instructions; what it
+                // writes too much is overwritten by the next.
+                match from.first_chunk::<COPY>() {
+                    Some(chunk) if bytes <= COPY => buffer[filled..filled + COPY].copy_from_slice(chunk),
+                    _ => buffer[filled..filled + bytes].copy_from_slice(&from[..bytes]),
+                }
                 *cursor += bytes;
+                filled += bytes;
             }
-            if buffer.len() >= piece {
+            if filled >= piece {
                 // Whole pieces only, so that the receiver can cut fixed-size blocks.
-                let whole = buffer.len() - buffer.len() % piece;
+                let whole = filled - filled % piece;
                 sink(&buffer[..whole])?;
-                buffer.drain(..whole);
+                buffer.copy_within(whole..filled, 0);
+                filled -= whole;
             }
         }
-        if buffer.is_empty() { Ok(()) } else { sink(&buffer) }
+        if filled == 0 { Ok(()) } else { sink(&buffer[..filled]) }
     }
 }
 

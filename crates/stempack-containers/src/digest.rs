@@ -1,6 +1,7 @@
 //! SHA-256 digests as values, and of whole files.
 
 use sha2::{Digest as _, Sha256};
+use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
@@ -52,22 +53,47 @@ impl Hasher {
     }
     /// Hashes samples as little-endian words.
     pub(crate) fn update_u16(&mut self, samples: &[u16]) {
-        if cfg!(target_endian = "little") {
-            self.0.update(bytemuck::cast_slice::<u16, u8>(samples));
-        } else {
-            samples.iter().for_each(|s| self.0.update(s.to_le_bytes()));
-        }
+        self.0.update(little_endian(samples, |s| s.to_le_bytes()));
     }
+    /// Hashes samples as little-endian words.
     pub(crate) fn update_u32(&mut self, samples: &[u32]) {
-        if cfg!(target_endian = "little") {
-            self.0.update(bytemuck::cast_slice::<u32, u8>(samples));
-        } else {
-            samples.iter().for_each(|s| self.0.update(s.to_le_bytes()));
+        self.0.update(little_endian(samples, |s| s.to_le_bytes()));
+    }
+    /// Hashes two streams in turns of one block. A SHA-256 is one chain of dependent instructions; a processor works on
+    /// two chains at once when their blocks alternate, which takes a fifth less time than one after the other.
+    pub(crate) fn update_both(&mut self, bytes: &[u8], other: &mut Hasher, other_bytes: &[u8]) {
+        const BLOCK: usize = 64;
+        // The longer stream gets its blocks in proportion; whatever does not divide is hashed at the end.
+        let turns = other_bytes.len().min(bytes.len()) / BLOCK;
+        let (step, other_step) = match turns {
+            0 => (0, 0),
+            _ => (bytes.len() / turns / BLOCK * BLOCK, other_bytes.len() / turns / BLOCK * BLOCK),
+        };
+        for turn in 0..turns {
+            let (own, others) =
+                (&bytes[turn * step..][..step], &other_bytes[turn * other_step..][..other_step]);
+            let (first, rest) = own.split_at(BLOCK);
+            self.0.update(first);
+            other.0.update(others);
+            self.0.update(rest);
         }
+        self.0.update(&bytes[turns * step..]);
+        other.0.update(&other_bytes[turns * other_step..]);
     }
     pub(crate) fn finish(self) -> Digest {
         Digest(self.0.finalize().into())
     }
+}
+
+/// Samples as little-endian bytes, without a copy where memory already is little-endian.
+pub(crate) fn little_endian<T: bytemuck::NoUninit, const N: usize>(
+    samples: &[T],
+    bytes: impl Fn(T) -> [u8; N],
+) -> Cow<'_, [u8]> {
+    if cfg!(target_endian = "little") {
+        return Cow::Borrowed(bytemuck::cast_slice(samples));
+    }
+    Cow::Owned(samples.iter().flat_map(|&s| bytes(s)).collect())
 }
 
 /// Hashes a whole file, reporting and checking `task` on the way.
@@ -86,5 +112,25 @@ pub fn sha256_file(path: &Path, task: &Task) -> Result<Digest> {
         }
         hasher.update(&buffer[..n]);
         task.advance(n as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alternating_streams_hash_like_separate_ones() {
+        let bytes: Vec<u8> = (0..5000u32).map(|i| (i * 31) as u8).collect();
+        for (a, b) in
+            [(0, 0), (0, 70), (63, 64), (64, 64), (128, 64), (1000, 500), (500, 1000), (4099, 130), (1, 4999)]
+        {
+            let (mut one, mut two) = (Hasher::default(), Hasher::default());
+            one.update(b"before");
+            one.update_both(&bytes[..a], &mut two, &bytes[..b]);
+            one.update_both(&bytes[..b], &mut two, &bytes[..a]);
+            assert_eq!(one.finish(), Digest::of(&[b"before", &bytes[..a], &bytes[..b]].concat()), "{a} {b}");
+            assert_eq!(two.finish(), Digest::of(&[&bytes[..b], &bytes[..a]].concat()), "{a} {b}");
+        }
     }
 }

@@ -35,6 +35,8 @@ stempack_model::error_codes! {
         LabelConflict = "uint8_label_conflict", Malformed;
         /// Raw values cannot be reconstructed from this file.
         RawNotAvailable = "raw_not_available", Unsupported;
+        /// A pack and a source that it is compared with have other shapes.
+        ShapesDiffer = "shapes_differ", Conflict;
         /// A seal was required and none was given.
         Unsealed = "unsealed", Integrity;
         /// The receipt is not a receipt of the expected schema.

@@ -28,8 +28,9 @@ pub use bright_field::bright_field_disk;
 pub use opened::{Opened, PackInfo, open, open_original, original_products};
 pub use stempack_codecs::shard::Profile;
 pub use stempack_containers::pack::{
-    Check, Comparison, DetectorCalibration, Evidence, FrameKind, PackFile, PackOptions, PackReport, Plan,
-    ProfileChoice, RawAccess, Receipt, VerifyReport, compare, pack, plan_pack, receipt_path, verify,
+    Check, Comparison, DetectorCalibration, EnrichReport, Enrichment, Evidence, FrameKind, PackFile,
+    PackOptions, PackReport, Plan, ProfileChoice, RawAccess, Receipt, VerifyReport, compare, enrich, pack,
+    plan_pack, receipt_path, verify,
 };
 pub use stempack_containers::{Digest, Draft, refuse_existing, sha256_file, source_identity};
 pub use stempack_engine::{Capability, Resident, ResidentReport, ShardReader, cpu::Kernel};

@@ -3,6 +3,7 @@
 mod bench;
 mod com;
 mod demo;
+mod enrich;
 mod frame;
 mod image;
 mod info;
@@ -29,6 +30,7 @@ pub(crate) fn run(verb: &Verb, context: &Context) -> Result<Outcome> {
         Verb::Com(args) => com::run(args, context),
         Verb::Mean(args) => mean::run(args, context),
         Verb::Unpack(args) => unpack::run(args, context),
+        Verb::Enrich(args) => enrich::run(args, context),
         Verb::Bench(args) => bench::run(args, context),
         Verb::Demo(args) => demo::run(args, context),
     }

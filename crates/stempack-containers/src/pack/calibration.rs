@@ -2,7 +2,7 @@
 
 use crate::json::{Keys, Object};
 use crate::{ContainerCode, Digest};
-use serde_json::Value;
+use serde_json::{Value, json};
 use stempack_model::{DetectorShape, Error, Result};
 
 const SCHEMA: &str = "quantem.gpu.detector-calibration/v1";
@@ -21,6 +21,22 @@ pub struct DetectorCalibration {
 }
 
 impl DetectorCalibration {
+    /// As it stands in the manifest of a file of the given source.
+    pub(super) fn to_json(&self, identity: Digest) -> Value {
+        let mut object = json!({
+            "schema": SCHEMA,
+            "source_identity_sha256": identity.to_hex(),
+            "detector_center_px": self.centre_px,
+            "bright_field_radius_px": self.bright_field_radius_px,
+            "method": self.method,
+        });
+        if let Some((degrees, exchanged)) = self.dpc {
+            object["dpc_rotation_degrees"] = json!(degrees);
+            object["dpc_component_order_exchanged"] = json!(exchanged);
+        }
+        object
+    }
+
     /// Validates `manifest.detector_calibration`; null and absent mean none.
     ///
     /// # Errors

@@ -237,7 +237,7 @@ impl Facts<'_> {
 }
 
 /// Objects with sorted keys at every depth.
-fn sorted(value: Value) -> Value {
+pub(super) fn sorted(value: Value) -> Value {
     match value {
         Value::Object(object) => {
             let mut pairs: Vec<_> = object.into_iter().collect();

@@ -3,8 +3,9 @@
 use super::plan::Plan;
 use crate::ContainerCode;
 use crate::Digest;
-use crate::digest::Hasher;
+use crate::digest::{Hasher, little_endian};
 use rayon::prelude::*;
+use std::borrow::Cow;
 use std::ops::Range;
 use stempack_codecs::shard::{Profile, ShardBuilder};
 use stempack_codecs::tile::{self, EncodedTile, TileSample};
@@ -180,8 +181,7 @@ impl<'a> Encoder<'a> {
         let limit = if self.mode == Mode::U8 { 0xff } else { 0xffff };
         let or = match self.mode {
             Mode::U8 => convert(window, &mut self.working8, self.pixels, &self.admitted, self.excluded),
-            // Without exclusions the working stream is the raw one.
-            Mode::U16Retained if native && self.excluded.is_empty() => 0,
+            Mode::U16Retained if native && self.working_is_raw() => 0,
             Mode::U16Retained | Mode::U16Constants => {
                 convert(window, &mut self.working16, self.pixels, &self.admitted, self.excluded)
             }
@@ -197,12 +197,10 @@ impl<'a> Encoder<'a> {
 
         let raw16: &[u16] = if native { bytemuck::cast_slice(window) } else { &self.raw16 };
         let (pixels, mode) = (self.pixels, self.mode);
-        let working16: &[u16] = match mode {
-            Mode::U16Retained if self.excluded.is_empty() => raw16,
-            _ => &self.working16,
-        };
+        let same = self.working_is_raw();
+        let working16: &[u16] = &self.working16;
         let (original, raw, working) = (&mut self.original, &mut self.raw, &mut self.working);
-        let working8 = &self.working8;
+        let working8: &[u8] = &self.working8;
         let mut tiles = Vec::new();
         rayon::scope(|scope| {
             // Other threads take the first of these first. A digest is one long chain that cannot be split, so the
@@ -210,14 +208,14 @@ impl<'a> Encoder<'a> {
             if let Some(hasher) = original {
                 scope.spawn(move |_| hash_native(hasher, window));
             }
-            if let Some(hasher) = raw {
-                scope.spawn(move |_| hasher.update_u16(raw16));
-            }
-            scope.spawn(move |_| ahead());
-            scope.spawn(move |_| match mode {
-                Mode::U8 => working.update(working8),
-                _ => working.update_u16(working16),
+            scope.spawn(move |_| match (raw, mode) {
+                (Some(raw), Mode::U8) => raw.update_both(&le(raw16), working, working8),
+                // Without exclusions the working stream is the raw one, and so is its digest.
+                (Some(raw), _) if same => raw.update_u16(raw16),
+                (Some(raw), _) => raw.update_both(&le(raw16), working, &le(working16)),
+                (None, _) => working.update_u16(working16),
             });
+            scope.spawn(move |_| ahead());
             tiles = match mode {
                 Mode::U8 => encode_tiles(working8, pixels),
                 Mode::U16Retained => encode_tiles(raw16, pixels),
@@ -259,15 +257,24 @@ impl<'a> Encoder<'a> {
         unreachable!("the caller saw an admitted count above the limit in this window")
     }
 
+    fn working_is_raw(&self) -> bool {
+        self.mode == Mode::U16Retained && self.excluded.is_empty()
+    }
+
     pub(super) fn finish(self) -> Streams {
+        let same = self.working_is_raw();
         let raw = self.raw.map(Hasher::finish);
         Streams {
             original: self.original.map(Hasher::finish),
             raw,
-            working: self.working.finish(),
+            working: raw.filter(|_| same).unwrap_or_else(|| self.working.finish()),
             constants: self.constants,
         }
     }
+}
+
+fn le(samples: &[u16]) -> Cow<'_, [u8]> {
+    little_endian(samples, |s| s.to_le_bytes())
 }
 
 fn hash_native<S: bytemuck::Pod>(hasher: &mut Hasher, window: &[S]) {

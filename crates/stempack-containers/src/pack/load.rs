@@ -1,6 +1,6 @@
 //! One shard: read, validated, authenticated; and frames out of it.
 
-use super::manifest::{RawAccess, WorkingType};
+use super::manifest::{Manifest, RawAccess, WorkingType};
 use super::open::PackFile;
 use crate::{ContainerCode, Digest};
 use rayon::prelude::*;
@@ -105,7 +105,11 @@ impl PackFile {
     /// # Errors
     /// `raw_not_available` for raw frames of a file that cannot prove them.
     pub fn decoder(&self, kind: FrameKind) -> Result<FrameDecoder> {
-        let m = self.manifest();
+        self.decoder_of(self.manifest(), kind)
+    }
+
+    /// The same under another manifest of this file.
+    pub(super) fn decoder_of(&self, m: &Manifest, kind: FrameKind) -> Result<FrameDecoder> {
         let excluded = self.index.excluded.clone();
         let (sample, fill) = match kind {
             FrameKind::Working => (m.working.sample_type(), Fill::Zero),

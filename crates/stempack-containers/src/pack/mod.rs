@@ -14,6 +14,7 @@
 mod calibration;
 mod describe;
 mod encode;
+mod enrich;
 mod index;
 mod load;
 mod manifest;
@@ -27,6 +28,7 @@ mod verify;
 mod write;
 
 pub use calibration::DetectorCalibration;
+pub use enrich::{EnrichReport, Enrichment, enrich};
 pub use index::ShardRecord;
 pub use load::{FrameDecoder, FrameKind, LoadedShard};
 pub use manifest::{Manifest, RawAccess, SourceNote, WorkingType};

@@ -19,6 +19,8 @@ pub struct PackFile {
     bytes: u64,
     pub(super) index: Index,
     manifest: Manifest,
+    /// End of the user block, before which no data lies.
+    pub(super) user_block_bytes: u64,
 }
 
 impl PackFile {
@@ -74,9 +76,10 @@ impl PackFile {
         let object = json::parse_object(&text)?;
         drop(text);
         let index = Index::parse(&read(prelude.index_offset.into(), prelude.index_bytes as usize)?)?;
-        check_ranges(&index.shards, user_block_end(&file, bytes, &prelude, &index), bytes)?;
+        let user_block_bytes = user_block_end(&file, bytes, &prelude, &index);
+        check_ranges(&index.shards, user_block_bytes, bytes)?;
         let manifest = Manifest::parse(object, &index)?;
-        Ok(PackFile { path: path.to_owned(), file, bytes, index, manifest })
+        Ok(PackFile { path: path.to_owned(), file, bytes, index, manifest, user_block_bytes })
     }
 
     /// Path as opened.

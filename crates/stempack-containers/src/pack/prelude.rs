@@ -69,7 +69,7 @@ impl Prelude {
     pub(super) fn index_end(&self) -> u64 {
         u64::from(self.index_offset) + u64::from(self.index_bytes)
     }
-    pub(super) fn to_bytes(self) -> [u8; BYTES as usize] {
+    fn to_bytes(self) -> [u8; BYTES as usize] {
         let mut out = [0; BYTES as usize];
         out[..8].copy_from_slice(&MAGIC);
         let words = [self.json_bytes, self.json_crc32, self.index_offset, self.index_bytes];
@@ -78,4 +78,28 @@ impl Prelude {
         }
         out
     }
+}
+
+/// Prelude, manifest and index, padded to the reserved size.
+pub(super) fn user_block(manifest: &str, index: &[u8], reserved: u64) -> Result<Vec<u8>> {
+    let index_offset = (BYTES as usize + manifest.len()).next_multiple_of(8);
+    let used = (index_offset + index.len()) as u64;
+    if used > reserved {
+        return Err(Error::new(
+            ContainerCode::TooLarge,
+            format!("manifest and index take {used} bytes, the user block has {reserved}"),
+        )
+        .hint("pack the original acquisition again"));
+    }
+    let prelude = Prelude {
+        json_bytes: manifest.len() as u32,
+        json_crc32: crc32fast::hash(manifest.as_bytes()),
+        index_offset: index_offset as u32,
+        index_bytes: index.len() as u32,
+    };
+    let mut block = vec![0; reserved as usize];
+    block[..BYTES as usize].copy_from_slice(&prelude.to_bytes());
+    block[BYTES as usize..][..manifest.len()].copy_from_slice(manifest.as_bytes());
+    block[index_offset..][..index.len()].copy_from_slice(index);
+    Ok(block)
 }

@@ -4,7 +4,7 @@ use super::describe::{Facts, Finished};
 use super::encode::{Encoder, Mode, Streams, Unfit, encode_shard};
 use super::index::{Index, ShardRecord};
 use super::plan::{PackOptions, Plan, ProfileChoice, plan};
-use super::prelude::{self, Prelude};
+use super::prelude;
 use super::receipt::{Receipt, ReceiptShard, receipt_path};
 use super::shards::write_shard;
 use super::write::Skeleton;
@@ -121,7 +121,7 @@ pub fn pack(
         streams: &written.streams,
         shards: &written.receipts,
     };
-    let block = user_block(&facts, plan.user_block_bytes)?;
+    let block = prelude::user_block(&facts.manifest(), &facts.index.to_bytes(), plan.user_block_bytes)?;
     written.skeleton.finish(&block)?;
     let contained = clock.elapsed();
     source.check_unchanged()?;
@@ -133,7 +133,10 @@ pub fn pack(
         ));
     }
     task.begin("hash container", output_bytes);
-    let output_sha256 = sha256_file(draft.path(), task)?;
+    // Hashing reads what is still in memory while the disk takes it.
+    let (synced, output_sha256) = rayon::join(|| draft.sync(), || sha256_file(draft.path(), task));
+    synced?;
+    let output_sha256 = output_sha256?;
     task.finish();
     let ms = |d: Duration| d.as_secs_f64() * 1e3;
     let total = clock.elapsed();
@@ -186,7 +189,7 @@ fn beside_digests<T>(
 }
 
 /// Receipt first, container as the commit marker; if a later step fails the earlier ones are taken back.
-fn publish_pair(container: Draft, receipt: Draft, force: bool) -> Result<()> {
+pub(super) fn publish_pair(container: Draft, receipt: Draft, force: bool) -> Result<()> {
     let container_file = container.destination().to_owned();
     let receipt_file = receipt.destination().to_owned();
     let before = if force { std::fs::read(&receipt_file).ok() } else { None };
@@ -380,33 +383,6 @@ fn attempt(
         shards,
     };
     Ok(Ok(Written { skeleton, index, streams: encoder.finish(), receipts }))
-}
-
-/// Prelude, manifest and index, padded to the reserved size.
-fn user_block(facts: &Facts<'_>, reserved: u64) -> Result<Vec<u8>> {
-    let manifest = facts.manifest();
-    let index = facts.index.to_bytes();
-    let index_offset = (prelude::BYTES as usize + manifest.len()).next_multiple_of(8);
-    if (index_offset + index.len()) as u64 > reserved {
-        return Err(Error::new(
-            ContainerCode::TooLarge,
-            format!(
-                "manifest and index take {} bytes, the user block has {reserved}",
-                index_offset + index.len()
-            ),
-        ));
-    }
-    let prelude = Prelude {
-        json_bytes: manifest.len() as u32,
-        json_crc32: crc32fast::hash(manifest.as_bytes()),
-        index_offset: index_offset as u32,
-        index_bytes: index.len() as u32,
-    };
-    let mut block = vec![0; reserved as usize];
-    block[..prelude::BYTES as usize].copy_from_slice(&prelude.to_bytes());
-    block[prelude::BYTES as usize..][..manifest.len()].copy_from_slice(manifest.as_bytes());
-    block[index_offset..][..index.len()].copy_from_slice(&index);
-    Ok(block)
 }
 
 /// Plans without packing: the plan of the first choice, and for `auto` what would make it change.

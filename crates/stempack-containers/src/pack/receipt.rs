@@ -3,7 +3,7 @@
 use crate::json::{Keys, Object};
 use crate::{ContainerCode, Digest};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use stempack_model::{Error, Result};
 
@@ -106,20 +106,15 @@ impl Receipt {
 
 /// Pretty JSON with sorted keys and a trailing newline, as the public producer writes it.
 pub(super) fn to_text(fields: Value) -> String {
-    fn sorted(value: Value) -> Value {
-        match value {
-            Value::Object(object) => {
-                let mut pairs: Vec<_> = object.into_iter().collect();
-                pairs.sort_by(|a, b| a.0.cmp(&b.0));
-                Value::Object(
-                    pairs.into_iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k, sorted(v))).collect(),
-                )
-            }
-            Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
-            other => other,
-        }
-    }
-    let mut text = format!("{:#}", sorted(json!(fields)));
+    let mut text = format!("{:#}", super::describe::sorted(without_nulls(fields)));
     text.push('\n');
     text
+}
+
+/// Absent optionals are left out.
+fn without_nulls(fields: Value) -> Value {
+    match fields {
+        Value::Object(object) => Value::Object(object.into_iter().filter(|(_, v)| !v.is_null()).collect()),
+        other => other,
+    }
 }

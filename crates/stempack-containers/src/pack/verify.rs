@@ -6,7 +6,7 @@ use super::receipt::{Receipt, receipt_path};
 use crate::digest::{Hasher, sha256_file};
 use crate::{ContainerCode, Digest};
 use std::path::PathBuf;
-use stempack_model::{Error, ErrorCode, FrameSource, Kind, Result, Samples, Task};
+use stempack_model::{Error, FrameSource, Kind, Result, Samples, Task};
 
 /// What the caller brings. Only this seals a file; a receipt that merely lies beside it does not.
 #[derive(Clone, Debug, Default)]
@@ -298,18 +298,8 @@ pub fn compare(pack: &PackFile, source: &dyn FrameSource, task: &Task) -> Result
         || acquisition.detector != detector
         || acquisition.frame_count != pack.shape().scan.positions() as u64
     {
-        #[derive(Clone, Copy)]
-        struct ShapesDiffer;
-        impl ErrorCode for ShapesDiffer {
-            fn code(self) -> &'static str {
-                "shapes_differ"
-            }
-            fn kind(self) -> Kind {
-                Kind::Conflict
-            }
-        }
         return Err(Error::new(
-            ShapesDiffer,
+            ContainerCode::ShapesDiffer,
             format!(
                 "the pack is {}, the source has {} frames of {}",
                 pack.shape(),
@@ -377,7 +367,7 @@ fn first_difference(a: &Samples, b: &Samples, n: usize) -> Option<usize> {
 
 impl PackFile {
     /// SHA-256 of the stored bytes from the first to the last of a shard, gaps included.
-    fn envelope(&self, ordinal: usize) -> Result<Digest> {
+    pub(super) fn envelope(&self, ordinal: usize) -> Result<Digest> {
         let r = &self.index.shards[ordinal];
         let ranges = [
             (r.payload_offset, r.payload_bytes),

@@ -90,11 +90,10 @@ impl Skeleton {
         self.file.write_all_at(bytes, offset).map_err(|e| Error::io("write", &self.path, e))
     }
 
-    /// Closes the HDF5 part, writes the user block over the reserved bytes and makes everything durable.
+    /// Closes the HDF5 part and writes the user block over the reserved bytes.
     pub(super) fn finish(self, user_block: &[u8]) -> Result<()> {
         self.hdf5.flush().map_err(failed("flush the container"))?;
         self.hdf5.close().map_err(failed("close the container"))?;
-        self.file.write_all_at(user_block, 0).map_err(|e| Error::io("write", &self.path, e))?;
-        self.file.sync_all().map_err(|e| Error::io("sync", &self.path, e))
+        self.file.write_all_at(user_block, 0).map_err(|e| Error::io("write", &self.path, e))
     }
 }

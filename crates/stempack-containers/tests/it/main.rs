@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
 
 mod corpus;
+mod enrich;
 mod produce;
