@@ -51,6 +51,8 @@ stempack_model::error_codes! {
         ExcludedNotConstant = "excluded_pixel_not_constant", Unsupported;
         /// The scan count does not fit the profile.
         ScanCount = "scan_count_not_supported", Unsupported;
+        /// Every detector pixel is excluded, which leaves the u8 profile nothing to store.
+        NoAdmittedPixel = "no_admitted_pixel", Unsupported;
         /// No shard size satisfies the memory budget and the format's limits.
         NoShardSize = "no_shard_size", Limit;
         /// The HDF5 library refused to write.

@@ -1,6 +1,7 @@
 //! The documents of a production: manifest and receipt, from what was planned, proven and written.
 
-use super::encode::{Mode, Streams};
+use super::encode::Mode;
+use super::hashing::Streams;
 use super::index::Index;
 use super::manifest::{POLICY_RETAINED, SCHEMA_U8, SCHEMA_U16, SOURCE_NOTE_SCHEMA, WORKING_U8, WORKING_U16};
 use super::plan::Plan;
@@ -20,6 +21,8 @@ pub(super) struct Facts<'a> {
     pub(super) mode: Mode,
     pub(super) index: &'a Index,
     pub(super) streams: &'a Streams,
+    /// Values of the excluded pixels.
+    pub(super) constants: &'a [u32],
     pub(super) shards: &'a [ReceiptShard],
 }
 
@@ -80,7 +83,7 @@ impl Facts<'_> {
                 put("prepared_uint8_sha256", self.streams.working.to_hex().into());
                 put("masked_detector_pixels", json!(self.index.excluded));
                 put("masked_detector_pixels_sha256", self.masked_pixels_sha256().to_hex().into());
-                put("masked_detector_raw_values", json!(self.streams.constants));
+                put("masked_detector_raw_values", json!(self.constants));
             }
             Profile::U16 => {
                 let cols = self.index.shape.detector.cols() as u32;
@@ -108,7 +111,7 @@ impl Facts<'_> {
                 "logical_sha256": original.to_hex(),
             });
             if self.mode == Mode::U16Constants {
-                note["excluded_raw_values"] = json!(self.streams.constants);
+                note["excluded_raw_values"] = json!(self.constants);
             }
             put("stempack_source", note);
         }
@@ -216,7 +219,7 @@ impl Facts<'_> {
             "badPixelIdentitySHA256": self.masked_pixels_sha256().to_hex(),
             "detectorMaskIdentitySHA256": Digest(self.acquisition.excluded.mask_sha256).to_hex(),
             "detectorMaskIdentityOrigin": self.mask_origin(),
-            "badPixelRawValues": if self.mode == Mode::U16Retained { Value::Null } else { json!(self.streams.constants) },
+            "badPixelRawValues": if self.mode == Mode::U16Retained { Value::Null } else { json!(self.constants) },
             "calibration": self.calibration(true),
             "predictedPackedResidentMaximumBytes": self.plan.packed_maximum_bytes,
             "observedPackedResidentBytes": resident,

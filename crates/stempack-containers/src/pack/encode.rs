@@ -1,11 +1,9 @@
 //! Encoding: decoded windows → checked, hashed and packed tiles. One pass over the source proves and packs.
 
+use super::hashing::{Hashing, Window, working_is_raw};
 use super::plan::Plan;
 use crate::ContainerCode;
-use crate::Digest;
-use crate::digest::{Hasher, little_endian};
 use rayon::prelude::*;
-use std::borrow::Cow;
 use std::ops::Range;
 use stempack_codecs::shard::{Profile, ShardBuilder};
 use stempack_codecs::tile::{self, EncodedTile, TileSample};
@@ -76,19 +74,6 @@ impl Unfit {
     }
 }
 
-/// Digests and constants gathered while encoding.
-#[derive(Debug)]
-pub(super) struct Streams {
-    /// Of the source's own stream, for sources that are not u16.
-    pub(super) original: Option<Digest>,
-    /// Of the raw stream as u16, where it exists.
-    pub(super) raw: Option<Digest>,
-    /// Of the working stream: u8 in the u8 profile, else u16.
-    pub(super) working: Digest,
-    /// Values of the excluded pixels at the first scan position.
-    pub(super) constants: Vec<u32>,
-}
-
 /// A sample of any supported source.
 trait SourceSample: Copy + Send + Sync + Into<u32> {}
 impl SourceSample for u8 {}
@@ -118,12 +103,7 @@ pub(super) struct Encoder<'a> {
     everything: Vec<Range<usize>>,
     scans_done: u64,
     constants: Vec<u32>,
-    original: Option<Hasher>,
-    raw: Option<Hasher>,
-    working: Hasher,
-    raw16: Vec<u16>,
-    working8: Vec<u8>,
-    working16: Vec<u16>,
+    working_is_raw: bool,
 }
 
 impl<'a> Encoder<'a> {
@@ -138,7 +118,6 @@ impl<'a> Encoder<'a> {
             }
             start = pixel as usize + 1;
         }
-        let native = acquisition.sample == stempack_model::SampleType::U16;
         Encoder {
             mode,
             pixels,
@@ -147,82 +126,56 @@ impl<'a> Encoder<'a> {
             everything: std::iter::once(0..pixels).collect(),
             scans_done: 0,
             constants: Vec::new(),
-            original: (!native).then(Hasher::default),
-            raw: (mode != Mode::U16Constants).then(Hasher::default),
-            working: Hasher::default(),
-            raw16: Vec::new(),
-            working8: Vec::new(),
-            working16: Vec::new(),
+            working_is_raw: working_is_raw(mode, acquisition),
         }
     }
 
-    /// Checks, hashes and packs one window of `samples` (`len` valid samples): whole tiles, or the last of a shard.
-    /// Meanwhile `ahead` runs, unless the window is unfit.
-    pub(super) fn window(
-        &mut self,
-        samples: &Samples,
-        len: usize,
-        ahead: impl FnOnce() + Send,
-    ) -> Result<Vec<EncodedTile>, Unfit> {
+    /// Values of the excluded pixels at the first scan position.
+    pub(super) fn constants(self) -> Vec<u32> {
+        self.constants
+    }
+
+    /// Checks, converts and packs one window: whole tiles, or the last of a shard.
+    pub(super) fn window(&mut self, window: &mut Window) -> Result<Vec<EncodedTile>, Unfit> {
+        let Window { samples, len, raw16, working8, working16 } = window;
         match samples {
-            Samples::U8(v) => self.typed(&v[..len], ahead),
-            Samples::U16(v) => self.typed(&v[..len], ahead),
-            Samples::U32(v) => self.typed(&v[..len], ahead),
-        }
+            Samples::U8(v) => self.convert(&v[..*len], raw16, working8, working16),
+            Samples::U16(v) => self.convert(&v[..*len], raw16, working8, working16),
+            Samples::U32(v) => self.convert(&v[..*len], raw16, working8, working16),
+        }?;
+        Ok(match self.mode {
+            Mode::U8 => encode_tiles(&window.working8, self.pixels),
+            Mode::U16Retained => encode_tiles(window.raw16(), self.pixels),
+            Mode::U16Constants => encode_tiles(&window.working16, self.pixels),
+        })
     }
 
-    fn typed<S: SourceSample + bytemuck::Pod>(
+    fn convert<S: SourceSample>(
         &mut self,
         window: &[S],
-        ahead: impl FnOnce() + Send,
-    ) -> Result<Vec<EncodedTile>, Unfit> {
+        raw16: &mut Vec<u16>,
+        working8: &mut Vec<u8>,
+        working16: &mut Vec<u16>,
+    ) -> Result<(), Unfit> {
         self.check_excluded(window)?;
         let native = std::mem::size_of::<S>() == 2;
         let limit = if self.mode == Mode::U8 { 0xff } else { 0xffff };
         let or = match self.mode {
-            Mode::U8 => convert(window, &mut self.working8, self.pixels, &self.admitted, self.excluded),
-            Mode::U16Retained if native && self.working_is_raw() => 0,
+            Mode::U8 => convert(window, working8, self.pixels, &self.admitted, self.excluded),
+            Mode::U16Retained if native && self.working_is_raw => 0,
             Mode::U16Retained | Mode::U16Constants => {
-                convert(window, &mut self.working16, self.pixels, &self.admitted, self.excluded)
+                convert(window, working16, self.pixels, &self.admitted, self.excluded)
             }
         };
         if or > limit {
             return Err(self.first_count_above(window, limit));
         }
-        if self.raw.is_some() && !native {
+        if self.mode != Mode::U16Constants && !native {
             // Excluded values were checked to fit 16 bits just above.
-            convert(window, &mut self.raw16, self.pixels, &self.everything, &[]);
+            convert(window, raw16, self.pixels, &self.everything, &[]);
         }
         self.scans_done += (window.len() / self.pixels) as u64;
-
-        let raw16: &[u16] = if native { bytemuck::cast_slice(window) } else { &self.raw16 };
-        let (pixels, mode) = (self.pixels, self.mode);
-        let same = self.working_is_raw();
-        let working16: &[u16] = &self.working16;
-        let (original, raw, working) = (&mut self.original, &mut self.raw, &mut self.working);
-        let working8: &[u8] = &self.working8;
-        let mut tiles = Vec::new();
-        rayon::scope(|scope| {
-            // Other threads take the first of these first. A digest is one long chain that cannot be split, so the
-            // longest must not be the last to begin; reading and packing can be split and fill the rest.
-            if let Some(hasher) = original {
-                scope.spawn(move |_| hash_native(hasher, window));
-            }
-            scope.spawn(move |_| match (raw, mode) {
-                (Some(raw), Mode::U8) => raw.update_both(&le(raw16), working, working8),
-                // Without exclusions the working stream is the raw one, and so is its digest.
-                (Some(raw), _) if same => raw.update_u16(raw16),
-                (Some(raw), _) => raw.update_both(&le(raw16), working, &le(working16)),
-                (None, _) => working.update_u16(working16),
-            });
-            scope.spawn(move |_| ahead());
-            tiles = match mode {
-                Mode::U8 => encode_tiles(working8, pixels),
-                Mode::U16Retained => encode_tiles(raw16, pixels),
-                Mode::U16Constants => encode_tiles(working16, pixels),
-            };
-        });
-        Ok(tiles)
+        Ok(())
     }
 
     /// Remembers the first value of every excluded pixel and refuses what the mode cannot restore.
@@ -255,32 +208,6 @@ impl<'a> Encoder<'a> {
             }
         }
         unreachable!("the caller saw an admitted count above the limit in this window")
-    }
-
-    fn working_is_raw(&self) -> bool {
-        self.mode == Mode::U16Retained && self.excluded.is_empty()
-    }
-
-    pub(super) fn finish(self) -> Streams {
-        let same = self.working_is_raw();
-        let raw = self.raw.map(Hasher::finish);
-        Streams {
-            original: self.original.map(Hasher::finish),
-            raw,
-            working: raw.filter(|_| same).unwrap_or_else(|| self.working.finish()),
-            constants: self.constants,
-        }
-    }
-}
-
-fn le(samples: &[u16]) -> Cow<'_, [u8]> {
-    little_endian(samples, |s| s.to_le_bytes())
-}
-
-fn hash_native<S: bytemuck::Pod>(hasher: &mut Hasher, window: &[S]) {
-    match std::mem::size_of::<S>() {
-        4 => hasher.update_u32(bytemuck::cast_slice(window)),
-        _ => hasher.update(bytemuck::cast_slice(window)),
     }
 }
 
@@ -317,51 +244,53 @@ fn encode_tiles<S: TileSample>(window: &[S], pixels: usize) -> Vec<EncodedTile> 
     window.par_chunks(S::SCANS * pixels).map(|frames| tile::encode(frames, pixels, 0..pixels)).collect()
 }
 
-/// Reads one shard's frames window by window, decoding the next while this one is encoded.
+/// Reads and packs one shard window by window, reading the next while this one is packed if the plan allows it.
+/// `None` when the hashing thread has died.
 pub(super) fn encode_shard(
     source: &dyn FrameSource,
     encoder: &mut Encoder<'_>,
+    hashing: &Hashing<'_>,
     plan: &Plan,
     first_scan: usize,
-    buffers: &mut [Samples; 2],
     task: &Task,
-) -> Result<Result<ShardBuilder, Unfit>> {
+) -> Result<Option<Result<ShardBuilder, Unfit>>> {
     let pixels = encoder.pixels;
     let sample_bytes = source.acquisition().sample.bytes() as u64;
-    let window = plan.window_tiles * plan.profile.tile_scans();
+    let window_scans = plan.window_tiles * plan.profile.tile_scans();
     let quiet = task.quiet();
     let mut builder = ShardBuilder::new(plan.profile, pixels);
-    let scans_of = |start: usize| window.min(plan.scans_per_shard - start);
-    let read = |start: usize, buffer: &mut Samples| {
-        source.read((first_scan + start) as u64, buffer.head_mut(scans_of(start) * pixels), &quiet)
+    let read = |start: usize, window: &mut Window| {
+        window.len = window_scans.min(plan.scans_per_shard - start) * pixels;
+        source.read((first_scan + start) as u64, window.samples.head_mut(window.len), &quiet)
     };
-    read(0, &mut buffers[0])?;
-    for start in (0..plan.scans_per_shard).step_by(window) {
+    let Some(mut current) = hashing.window() else { return Ok(None) };
+    read(0, &mut current)?;
+    for start in (0..plan.scans_per_shard).step_by(window_scans) {
         task.check()?;
-        let next = start + window;
-        let (current, other) = buffers.split_at_mut(1);
-        let (current, other) = (&mut current[0], &mut other[0]);
-        let len = scans_of(start) * pixels;
+        let next = start + window_scans;
         let more = next < plan.scans_per_shard;
-        let mut outcome = Ok(());
-        let tiles = encoder.window(current, len, || {
-            if more && plan.overlap {
-                outcome = read(next, other);
-            }
-        });
-        if tiles.is_ok() && more {
-            if plan.overlap {
-                outcome?;
-                std::mem::swap(current, other);
-            } else {
-                read(next, current)?;
-            }
-        }
+        let (tiles, ahead) = if more && plan.overlap {
+            let Some(mut ahead) = hashing.window() else { return Ok(None) };
+            let (tiles, read) = rayon::join(|| encoder.window(&mut current), || read(next, &mut ahead));
+            (tiles, read.map(|()| Some(ahead)))
+        } else {
+            (encoder.window(&mut current), Ok(None))
+        };
         match tiles {
             Ok(tiles) => tiles.into_iter().for_each(|t| builder.push(t)),
-            Err(unfit) => return Ok(Err(unfit)),
+            Err(unfit) => return Ok(Some(Err(unfit))),
         }
-        task.advance(len as u64 * sample_bytes);
+        task.advance(current.len as u64 * sample_bytes);
+        hashing.hash(current);
+        current = match ahead? {
+            Some(ahead) => ahead,
+            None if more => {
+                let Some(mut window) = hashing.window() else { return Ok(None) };
+                read(next, &mut window)?;
+                window
+            }
+            None => break,
+        };
     }
-    Ok(Ok(builder))
+    Ok(Some(Ok(builder)))
 }

@@ -15,6 +15,7 @@ mod calibration;
 mod describe;
 mod encode;
 mod enrich;
+mod hashing;
 mod index;
 mod load;
 mod manifest;

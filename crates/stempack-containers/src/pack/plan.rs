@@ -45,7 +45,7 @@ pub struct Plan {
     pub window_tiles: usize,
     /// Shards that may be in memory at once: one being encoded and, if two, one being written.
     pub shards_in_flight: usize,
-    /// Whether the next window is decoded while this one is encoded.
+    /// Whether windows are read, packed and hashed at the same time.
     pub overlap: bool,
     /// Largest memory the production may take, in bytes.
     pub peak_bytes: u64,
@@ -65,6 +65,18 @@ const MAX_SHARDS: usize = 1 << 16;
 const USUAL_SHARD: usize = 4096;
 /// What the program itself takes: code, libraries, thread stacks, file tables.
 const FIXED_BYTES: u64 = 24 << 20;
+
+impl Plan {
+    /// Windows in memory at once.
+    pub(super) fn windows(&self) -> usize {
+        windows(self.overlap)
+    }
+}
+
+/// With overlap one window is read, one packed and one hashed at the same time.
+fn windows(overlap: bool) -> usize {
+    if overlap { 3 } else { 1 }
+}
 
 /// Plans packing `acquisition` into `profile` within the task's memory budget.
 ///
@@ -208,8 +220,8 @@ impl Request {
         };
         let shards = c.in_flight as u64 * (payload + tables) + compressed + tables;
         let scans = (c.window_tiles * self.profile.tile_scans()).min(c.scans) as u64;
-        let buffers = if c.overlap { 2 } else { 1 };
-        let windows = scans * self.pixels() * (buffers * self.sample.bytes() as u64 + working + raw);
+        let windows =
+            windows(c.overlap) as u64 * scans * self.pixels() * (self.sample.bytes() as u64 + working + raw);
         FIXED_BYTES + shards + windows
     }
     /// Unused samples of the last tile per used one; zero in the u8 profile.

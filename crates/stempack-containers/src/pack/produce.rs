@@ -1,7 +1,8 @@
 //! Production: authenticate the source, encode and write shard by shard, then receipt and publication.
 
 use super::describe::{Facts, Finished};
-use super::encode::{Encoder, Mode, Streams, Unfit, encode_shard};
+use super::encode::{Encoder, Mode, Unfit, encode_shard};
+use super::hashing::{Hashing, Streams};
 use super::index::{Index, ShardRecord};
 use super::plan::{PackOptions, Plan, ProfileChoice, plan};
 use super::prelude;
@@ -43,7 +44,7 @@ pub struct PackReport {
 /// Chooses how to begin: the profile asked for, or the best that the scan count and the first frame allow.
 ///
 /// # Errors
-/// Those of [`plan`](super::plan::plan) and of reading the first frame.
+/// `no_admitted_pixel`; those of reading the first frame.
 pub(super) fn first_choice(
     source: &dyn FrameSource,
     choice: ProfileChoice,
@@ -56,7 +57,17 @@ pub(super) fn first_choice(
         let wide = acquisition.excluded.pixels.iter().any(|&p| frame.get(p as usize) > 0xffff);
         Ok((if wide { Mode::U16Constants } else { Mode::U16Retained }, reason))
     };
+    // A shard's payload must not be empty, and in the u8 profile excluded pixels have none.
+    let nothing_admitted = acquisition.excluded.pixels.len() == acquisition.detector.pixels();
     match choice {
+        ProfileChoice::U8 if nothing_admitted => Err(Error::new(
+            ContainerCode::NoAdmittedPixel,
+            format!(
+                "all {} detector pixels are excluded, the u8 profile stores admitted pixels only",
+                acquisition.detector.pixels()
+            ),
+        )
+        .hint("pack with --profile u16 or let --profile auto choose")),
         ProfileChoice::U8 => Ok((Mode::U8, "asked for".into())),
         ProfileChoice::U16 => u16_mode("asked for".into()),
         ProfileChoice::Auto => {
@@ -64,7 +75,7 @@ pub(super) fn first_choice(
             if !shape.is_multiple_of(32) {
                 return u16_mode(format!("{shape} scan positions are no multiple of 32"));
             }
-            if acquisition.excluded.pixels.len() == acquisition.detector.pixels() {
+            if nothing_admitted {
                 return u16_mode("every pixel is excluded".into());
             }
             Ok((Mode::U8, "every admitted count fits 8 bits and every excluded pixel is constant".into()))
@@ -119,6 +130,7 @@ pub fn pack(
         mode,
         index: &written.index,
         streams: &written.streams,
+        constants: &written.constants,
         shards: &written.receipts,
     };
     let block = prelude::user_block(&facts.manifest(), &facts.index.to_bytes(), plan.user_block_bytes)?;
@@ -285,6 +297,7 @@ struct Written {
     skeleton: Skeleton,
     index: Index,
     streams: Streams,
+    constants: Vec<u32>,
     receipts: Vec<ReceiptShard>,
 }
 
@@ -311,17 +324,14 @@ fn attempt(
     let mut encoder = Encoder::new(mode, acquisition);
     let window =
         (plan.window_tiles * plan.profile.tile_scans()).min(plan.scans_per_shard) * shape.detector.pixels();
-    let mut buffers = [
-        Samples::zeroed(acquisition.sample, window),
-        Samples::zeroed(acquisition.sample, if plan.overlap { window } else { 0 }),
-    ];
     let excluded = &acquisition.excluded.pixels;
     let first_admitted =
         (0..shape.detector.pixels()).find(|p| excluded.get(*p) != Some(&(*p as u32))).unwrap_or(0);
     task.begin("pack", shape.samples().unwrap_or(u64::MAX).saturating_mul(acquisition.sample.bytes() as u64));
     let mut written: Vec<(ShardRecord, ReceiptShard)> = Vec::with_capacity(plan.shard_count);
     // Encoding and writing alternate on one shard, or overlap on two when the budget allows it.
-    let result = std::thread::scope(|scope| -> Result<Result<(), Unfit>> {
+    let result = std::thread::scope(|scope| -> Result<Result<Streams, Unfit>> {
+        let hashing = Hashing::start(scope, mode, acquisition, plan.windows(), window);
         let (to_writer, shards) = sync_channel::<ShardBuilder>(0);
         let (done, acknowledged) = sync_channel::<()>(plan.shard_count);
         let (skeleton, written) = (&skeleton, &mut written);
@@ -344,8 +354,10 @@ fn attempt(
         let mut encode = || -> Result<Result<(), Unfit>> {
             for ordinal in 0..plan.shard_count {
                 let first_scan = ordinal * plan.scans_per_shard;
-                match encode_shard(source, &mut encoder, plan, first_scan, &mut buffers, task)? {
-                    Ok(builder) => {
+                match encode_shard(source, &mut encoder, &hashing, plan, first_scan, task)? {
+                    // The hashing thread is gone; its panic is taken below.
+                    None => break,
+                    Some(Ok(builder)) => {
                         // A writer that is gone has failed; its error is taken below.
                         if to_writer.send(builder).is_err() {
                             break;
@@ -354,7 +366,7 @@ fn attempt(
                             break;
                         }
                     }
-                    Err(unfit) => return Ok(Err(unfit)),
+                    Some(Err(unfit)) => return Ok(Err(unfit)),
                 }
             }
             Ok(Ok(()))
@@ -365,12 +377,14 @@ fn attempt(
             Ok(result) => result?,
             Err(panic) => std::panic::resume_unwind(panic),
         }
-        encoded
+        let streams = hashing.finish();
+        Ok(encoded?.map(|()| streams))
     });
     task.finish();
-    if let Err(unfit) = result? {
-        return Ok(Err(unfit));
-    }
+    let streams = match result? {
+        Ok(streams) => streams,
+        Err(unfit) => return Ok(Err(unfit)),
+    };
     let (shards, receipts): (Vec<_>, Vec<_>) = written.into_iter().unzip();
     let index = Index {
         profile: plan.profile,
@@ -382,7 +396,7 @@ fn attempt(
         source_identity: Digest([0; 32]),
         shards,
     };
-    Ok(Ok(Written { skeleton, index, streams: encoder.finish(), receipts }))
+    Ok(Ok(Written { skeleton, index, streams, constants: encoder.constants(), receipts }))
 }
 
 /// Plans without packing: the plan of the first choice, and for `auto` what would make it change.
