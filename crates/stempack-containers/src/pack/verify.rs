@@ -270,11 +270,11 @@ fn hash_frames(
     Ok(())
 }
 
-/// Whole tiles that take about 16 MiB.
+/// Whole tiles that take about 16 MiB, and no more than the shard has.
 fn window_scans(shard: &stempack_codecs::shard::PackedShard, sample_bytes: usize) -> usize {
     let per_tile = shard.profile().tile_scans();
     let tile_bytes = per_tile * shard.pixels() * sample_bytes;
-    ((16 << 20) / tile_bytes.max(1)).max(1) * per_tile
+    ((16 << 20) / tile_bytes.max(1)).clamp(1, shard.scans().div_ceil(per_tile)) * per_tile
 }
 
 /// What a comparison with an original found.

@@ -4,4 +4,6 @@
 
 mod corpus;
 mod enrich;
+mod mutation;
 mod produce;
+mod properties;
