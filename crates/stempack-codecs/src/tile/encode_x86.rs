@@ -71,6 +71,9 @@ fn transpose_8x8(mut r: [__m128i; 8]) -> [__m128i; 8] {
 #[target_feature(enable = "avx2,bmi2")]
 unsafe fn encode_u8_bmi2(frames: &[u8], stride: usize, pixels: Range<usize>, out: &mut EncodedTile) -> usize {
     let blocks = pixels.len() / 16;
+    // At most 16 pixels × 32 bytes; eight more let every store be a whole word. What a store writes too much is
+    // overwritten by the next, so nothing has to be cleared.
+    let mut packed = [0u8; 16 * 32 + 8];
     for block in 0..blocks {
         let first = pixels.start + 16 * block;
         let mut low = [_mm_setzero_si128(); 16];
@@ -90,9 +93,7 @@ unsafe fn encode_u8_bmi2(frames: &[u8], stride: usize, pixels: Range<usize>, out
         }
         let low = transpose_16x16(low);
         let high = transpose_16x16(high);
-        // A block needs at most 16 pixels × 32 bytes; eight more let every store be a whole word.
-        let mut start = out.bytes.len();
-        out.bytes.resize(start + 16 * 32 + 8, 0);
+        let mut start = 0;
         for pixel in 0..16 {
             let groups = [
                 _mm_cvtsi128_si64(low[pixel]) as u64,
@@ -109,11 +110,11 @@ unsafe fn encode_u8_bmi2(frames: &[u8], stride: usize, pixels: Range<usize>, out
             let lanes = ((1u64 << width) - 1) * 0x0101_0101_0101_0101;
             for (g, group) in groups.into_iter().enumerate() {
                 let at = start + g * width as usize;
-                out.bytes[at..at + 8].copy_from_slice(&_pext_u64(group, lanes).to_le_bytes());
+                packed[at..at + 8].copy_from_slice(&_pext_u64(group, lanes).to_le_bytes());
             }
             start += 4 * width as usize;
         }
-        out.bytes.truncate(start);
+        out.bytes.extend_from_slice(&packed[..start]);
     }
     16 * blocks
 }
@@ -127,6 +128,8 @@ unsafe fn encode_u16_bmi2(
 ) -> usize {
     let scans = frames.len() / stride;
     let blocks = pixels.len() / 8;
+    // As above: eight pixels × 256 bytes and one store of sixteen.
+    let mut packed = [0u8; 8 * 256 + 16];
     for block in 0..blocks {
         let first = pixels.start + 8 * block;
         // groups[g][pixel] holds the samples 8g..8g+8 of that pixel.
@@ -150,8 +153,7 @@ unsafe fn encode_u16_bmi2(
         let mut widths = [0u16; 8];
         // SAFETY: `widths` is 16 bytes, the size of the vector.
         unsafe { _mm_storeu_si128(widths.as_mut_ptr().cast(), or) };
-        let mut start = out.bytes.len();
-        out.bytes.resize(start + 8 * 256 + 16, 0);
+        let mut start = 0;
         for pixel in 0..8 {
             let width = bit_length(widths[pixel]);
             out.widths.push(width);
@@ -159,13 +161,13 @@ unsafe fn encode_u16_bmi2(
             for (g, group) in groups.iter().enumerate() {
                 let low = _pext_u64(_mm_cvtsi128_si64(group[pixel]) as u64, lanes);
                 let high = _pext_u64(_mm_extract_epi64::<1>(group[pixel]) as u64, lanes);
-                let packed = u128::from(low) | u128::from(high) << (4 * width);
+                let both = u128::from(low) | u128::from(high) << (4 * width);
                 let at = start + g * width as usize;
-                out.bytes[at..at + 16].copy_from_slice(&packed.to_le_bytes());
+                packed[at..at + 16].copy_from_slice(&both.to_le_bytes());
             }
             start += 16 * width as usize;
         }
-        out.bytes.truncate(start);
+        out.bytes.extend_from_slice(&packed[..start]);
     }
     8 * blocks
 }
