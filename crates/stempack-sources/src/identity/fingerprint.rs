@@ -87,7 +87,11 @@ impl Fingerprints {
 
     /// Opens one of the files for reading, provided that it still is the same.
     pub(crate) fn open(&self, path: &Path) -> Result<File> {
-        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+        let file = File::open(path).map_err(|e| match e.kind() {
+            // It was there when the source was opened.
+            std::io::ErrorKind::NotFound => changed(path, "has been removed"),
+            _ => Error::io("open", path, e),
+        })?;
         let now = Fingerprint::from(file.metadata().map_err(|e| Error::io("stat", path, e))?);
         match self.get(path) {
             Some(taken) if taken == now => Ok(file),
