@@ -56,6 +56,7 @@ class Sources(Temporary):
     def test_no_scan_shape(self):
         source = acquisitions.write(self.folder / "source", counts((6, 6), (9, 9)))
         document = self.refuse(source, code="missing_scan_shape")
+        self.assertTrue(document["candidates"], "the likely shapes are named")
         self.assertIn("36", document["message"])
         self.assertIn("--scan", document["hint"])
         described = cli.run("inspect", source.master)
