@@ -38,9 +38,46 @@ pub struct Acquisition {
     pub retained: Vec<(String, String)>,
     /// How many retainable texts did not fit the bound.
     pub retained_left_out: usize,
+    /// Original XML or JSON texts, kept whole.
+    pub documents: Vec<SourceDocument>,
+    /// What the supplier declared about background subtraction.
+    pub background: BackgroundSubtraction,
+    /// Unit of the samples, where the file says so.
+    pub signal_unit: Option<String>,
 }
 
 impl Acquisition {
+    /// An acquisition about which nothing but its frames is known.
+    pub fn new(
+        format: impl Into<String>,
+        reader: impl Into<String>,
+        frame_count: u64,
+        detector: DetectorShape,
+        sample: SampleType,
+        excluded: Exclusions,
+    ) -> Self {
+        Acquisition {
+            label: String::new(),
+            format: format.into(),
+            reader: reader.into(),
+            frame_count,
+            scan: None,
+            detector,
+            sample,
+            excluded,
+            quantities: BTreeMap::new(),
+            identity: BTreeMap::new(),
+            provenance: BTreeMap::new(),
+            warnings: Vec::new(),
+            members: Vec::new(),
+            retained: Vec::new(),
+            retained_left_out: 0,
+            documents: Vec::new(),
+            background: BackgroundSubtraction::Unknown,
+            signal_unit: None,
+        }
+    }
+
     /// The four axes, when the scan shape is known.
     pub fn shape(&self) -> Option<Shape4> {
         self.scan.as_ref().map(|s| Shape4 { scan: s.shape, detector: self.detector })
@@ -118,4 +155,33 @@ pub struct Member {
     pub role: MemberRole,
     /// Size in bytes at open.
     pub bytes: u64,
+}
+
+/// An original metadata text, kept whole beside what was interpreted of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceDocument {
+    /// File name without its folder.
+    pub filename: String,
+    /// `application/xml` or `application/json`.
+    pub media_type: &'static str,
+    /// The text.
+    pub content: String,
+    /// SHA-256 of its UTF-8 bytes.
+    pub sha256: [u8; 32],
+}
+
+/// Whether the supplier says that a background was already subtracted. It proves neither a gain calibration nor that
+/// samples are electrons.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum BackgroundSubtraction {
+    /// Nothing, or something contradictory, is said.
+    #[default]
+    Unknown,
+    /// A README says so.
+    AlreadySubtracted {
+        /// Name of the README.
+        file: String,
+        /// The sentence.
+        sentence: String,
+    },
 }

@@ -11,10 +11,13 @@ mod shape;
 mod source;
 mod task;
 
-pub use acquisition::{Acquisition, Exclusions, MaskOrigin, Member, MemberRole, ScanEvidence, Warning};
+pub use acquisition::{
+    Acquisition, BackgroundSubtraction, Exclusions, MaskOrigin, Member, MemberRole, ScanEvidence,
+    SourceDocument, Warning,
+};
 pub use error::{Detail, Error, ErrorCode, Kind, ModelCode, Result};
 pub use quantity::{Origin, Quantity, Recorded};
-pub use sample::{SampleType, Samples, SamplesMut};
+pub use sample::{SampleType, Samples, SamplesMut, SamplesRef, little_endian_words};
 pub use shape::{DetectorShape, ScanShape, Shape4};
 pub use source::{FrameSource, MemberDigest};
 pub use task::{DEFAULT_MEMORY_BUDGET, Progress, Task};

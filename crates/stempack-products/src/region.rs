@@ -1,9 +1,8 @@
 //! Which scan positions are streamed, in which windows, and how reading ahead stays inside the memory budget.
 
 use crate::{ProductCode, Products};
-use std::borrow::Cow;
 use std::ops::Range;
-use stempack_model::{Error, ModelCode, Result, SampleType, Samples, SamplesMut, ScanShape, Task};
+use stempack_model::{Error, ModelCode, Result, SampleType, Samples, SamplesMut, SamplesRef, ScanShape, Task};
 
 /// A window this large hides the cost of starting one and still fits the outer caches of two buffers.
 const WINDOW_BYTES: u64 = 8 << 20;
@@ -93,59 +92,6 @@ impl ScanRegion {
             (0..line).step_by(limit as usize).map(move |o| (at + o, limit.min(line - o)))
         })
     }
-}
-
-/// Borrowed samples of whole frames.
-#[derive(Clone, Copy, Debug)]
-pub enum SamplesRef<'a> {
-    /// Unsigned 8-bit.
-    U8(&'a [u8]),
-    /// Unsigned 16-bit.
-    U16(&'a [u16]),
-    /// Unsigned 32-bit.
-    U32(&'a [u32]),
-}
-
-impl<'a> SamplesRef<'a> {
-    /// The first `len` samples of a buffer, or all when it is shorter.
-    pub fn head(samples: &'a Samples, len: usize) -> Self {
-        match samples {
-            Samples::U8(v) => SamplesRef::U8(&v[..len.min(v.len())]),
-            Samples::U16(v) => SamplesRef::U16(&v[..len.min(v.len())]),
-            Samples::U32(v) => SamplesRef::U32(&v[..len.min(v.len())]),
-        }
-    }
-    /// Number of samples.
-    pub fn len(&self) -> usize {
-        match self {
-            SamplesRef::U8(v) => v.len(),
-            SamplesRef::U16(v) => v.len(),
-            SamplesRef::U32(v) => v.len(),
-        }
-    }
-    /// Whether there are no samples.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-    /// The samples as little-endian bytes; a copy only where memory is big-endian.
-    pub fn little_endian(&self) -> Cow<'a, [u8]> {
-        match *self {
-            SamplesRef::U8(v) => Cow::Borrowed(v),
-            SamplesRef::U16(v) => little_endian_words(v, |x| x.to_le_bytes()),
-            SamplesRef::U32(v) => little_endian_words(v, |x| x.to_le_bytes()),
-        }
-    }
-}
-
-/// Words as little-endian bytes, without a copy where memory already is little-endian.
-pub fn little_endian_words<T: bytemuck::NoUninit, const N: usize>(
-    values: &[T],
-    le: impl Fn(T) -> [u8; N],
-) -> Cow<'_, [u8]> {
-    if cfg!(target_endian = "little") {
-        return Cow::Borrowed(bytemuck::cast_slice(values));
-    }
-    Cow::Owned(values.iter().flat_map(|&v| le(v)).collect())
 }
 
 /// Passes the frames of `region` to `sink` in order, in windows inside the memory budget, reading one window ahead.

@@ -228,7 +228,7 @@ fn encode_frame(
     counts: &mut [u32],
 ) -> Result<Vec<u8>> {
     specimen.expose(position, &mut Stream::new(spec.seed, position as u64), counts);
-    let largest = spec.sample.max_value() as u32;
+    let largest = spec.sample.max_unsigned().unwrap_or(255) as u32;
     for &p in excluded {
         counts[p as usize] = largest;
     }

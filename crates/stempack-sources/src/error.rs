@@ -31,6 +31,8 @@ stempack_model::error_codes! {
         UnsupportedFilter = "unsupported_filter", Unsupported;
         /// Stored samples do not decode, or lie outside their file.
         CorruptPayload = "corrupt_payload", Malformed;
+        /// A file is shorter or longer than what it describes.
+        LengthMismatch = "length_mismatch", Malformed;
         /// Part of a dataset was never written.
         MissingChunk = "missing_chunk", Malformed;
         /// A pixel mask does not describe the detector.

@@ -7,10 +7,13 @@
 mod arina;
 mod catalog;
 mod error;
+mod exclusions;
+mod flat;
 pub mod hdf5;
 mod identity;
 mod nxem;
 mod registry;
+mod request;
 mod scan_shape;
 mod stem_sidecar;
 mod units;
@@ -18,10 +21,11 @@ mod velox;
 
 pub use catalog::{Catalog, Issue, catalog};
 pub use error::SourceCode;
-pub use registry::open;
+pub use registry::{Candidate, explain, open};
 pub use scan_shape::require_shape;
 
-use stempack_model::ScanShape;
+use std::path::Path;
+use stempack_model::{Error, ScanShape};
 
 /// What the caller states or permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,4 +34,16 @@ pub struct OpenOptions {
     pub scan: Option<ScanShape>,
     /// Whether links may lead outside the folder of their file.
     pub allow_outside_links: bool,
+    /// Whether a file may open whose format demands a calibration that is missing.
+    pub allow_uncalibrated: bool,
+}
+
+/// Name of a file without its folder, for people.
+fn shown(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned())
+}
+
+/// A refusal that names the file.
+fn refuse(code: SourceCode, message: impl Into<String>, path: &Path) -> Error {
+    Error::new(code, message).with("path", path.display().to_string())
 }

@@ -1,48 +1,89 @@
 //! The list of formats: one line each.
 
 use crate::error::SourceCode;
-use crate::{OpenOptions, arina};
+use crate::{OpenOptions, arina, refuse};
 use std::path::Path;
 use std::sync::Arc;
 use stempack_model::{Error, FrameSource, Result};
 
-/// An opened acquisition, or `None` when the contents are of another format.
-pub(crate) type Opened = Option<Arc<dyn FrameSource>>;
+/// What a format says about a file after a look at its contents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// Another format, and what is missing for this one.
+    No(String),
+    /// This format, how strongly (100: the format's own signature and structure; 50: plausible), and why.
+    Yes {
+        /// The highest score opens the file.
+        score: u8,
+        /// For people.
+        why: String,
+    },
+}
 
 /// How one format is recognised and opened.
 pub(crate) struct Format {
+    /// Short name, for people.
+    pub(crate) name: &'static str,
     /// What is looked for, for the message when nothing is found.
     pub(crate) looks_for: &'static str,
     /// Whether a file of this name is where an acquisition is entered, when a folder is searched.
     pub(crate) is_entry: fn(&str) -> bool,
-    /// Opens the acquisition a file belongs to.
-    pub(crate) open: fn(&Path, &OpenOptions) -> Result<Opened>,
+    /// Whether the contents of a file are of this format; cheap, never reads frames.
+    pub(crate) probe: fn(&Path) -> Result<Probe>,
+    /// Opens the acquisition a file belongs to, after the probe said yes.
+    pub(crate) open: fn(&Path, &OpenOptions) -> Result<Arc<dyn FrameSource>>,
 }
 
 pub(crate) static FORMATS: &[Format] = &[arina::FORMAT];
+
+/// What one format said of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Short name of the format.
+    pub format: &'static str,
+    /// Its score, or `None` when it does not take the file.
+    pub score: Option<u8>,
+    /// Why.
+    pub why: String,
+}
+
+/// What every format says of a file, the likeliest first.
+///
+/// # Errors
+/// `io`.
+pub fn explain(path: &Path) -> Result<Vec<Candidate>> {
+    let found = std::fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
+    if found.is_dir() {
+        return Err(unknown(path, "is a folder").hint("name the file to open, for example its `*_master.h5`"));
+    }
+    let mut candidates = Vec::new();
+    for format in FORMATS {
+        let (score, why) = match (format.probe)(path)? {
+            Probe::Yes { score, why } => (Some(score), why),
+            Probe::No(why) => (None, why),
+        };
+        candidates.push(Candidate { format: format.name, score, why });
+    }
+    // Stable: formats of equal score keep the order of the list.
+    candidates.sort_by_key(|c| std::cmp::Reverse(c.score));
+    Ok(candidates)
+}
 
 /// Opens the acquisition that a file belongs to: its master, one of its data files or a companion.
 ///
 /// # Errors
 /// `unknown_format` when no reader recognises the contents; otherwise what the reader says.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> {
-    let found = std::fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
-    if found.is_dir() {
-        return Err(unknown(path, "is a folder").hint("name the file to open, for example its `*_master.h5`"));
+    let candidates = explain(path)?;
+    let best = candidates.first().filter(|c| c.score.is_some());
+    match best.and_then(|best| FORMATS.iter().find(|f| f.name == best.format)) {
+        Some(format) => (format.open)(path, options),
+        None => Err(unknown(path, "is of no known format")),
     }
-    for format in FORMATS {
-        if let Some(source) = (format.open)(path, options)? {
-            return Ok(source);
-        }
-    }
-    Err(unknown(path, "is of no known format"))
 }
 
-fn unknown(path: &Path, what: &str) -> Error {
+pub(crate) fn unknown(path: &Path, what: &str) -> Error {
     let looked: Vec<&str> = FORMATS.iter().map(|f| f.looks_for).collect();
-    Error::new(
-        SourceCode::UnknownFormat,
-        format!("`{}` {what}; looked for {}", path.display(), looked.join("; ")),
-    )
-    .with("path", path.display().to_string())
+    let message = format!("`{}` {what}; looked for {}", path.display(), looked.join("; "));
+    refuse(SourceCode::UnknownFormat, message, path)
 }

@@ -1,7 +1,6 @@
 //! A frame source whose frames lie in memory.
 
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stempack_model::{
     Acquisition, DetectorShape, Error, Exclusions, FrameSource, MaskOrigin, Member, MemberDigest, MemberRole,
@@ -15,27 +14,17 @@ use stempack_model::{
 pub fn quiet_acquisition(scan: (usize, usize), detector: (usize, usize), sample: SampleType) -> Acquisition {
     let scan = ScanShape::new(scan.0 as u64, scan.1 as u64).expect("valid scan");
     let detector = DetectorShape::new(detector.0 as u64, detector.1 as u64).expect("valid detector");
-    Acquisition {
-        label: "memory".into(),
-        format: "memory".into(),
-        reader: "memory/v1".into(),
-        frame_count: scan.positions() as u64,
-        scan: Some(ScanEvidence { shape: scan, evidence: "test".into(), stated: false }),
-        detector,
-        sample,
-        excluded: Exclusions {
-            pixels: Vec::new(),
-            mask_sha256: mask_digest(detector.pixels(), &[]),
-            origin: MaskOrigin::ImplicitAllAdmitted,
-        },
-        quantities: BTreeMap::new(),
-        identity: BTreeMap::new(),
-        provenance: BTreeMap::new(),
-        warnings: Vec::new(),
-        members: vec![Member { path: "memory".into(), role: MemberRole::Data, bytes: 1 }],
-        retained: Vec::new(),
-        retained_left_out: 0,
-    }
+    let excluded = Exclusions {
+        pixels: Vec::new(),
+        mask_sha256: mask_digest(detector.pixels(), &[]),
+        origin: MaskOrigin::ImplicitAllAdmitted,
+    };
+    let frames = scan.positions() as u64;
+    let mut acquisition = Acquisition::new("memory", "memory/v1", frames, detector, sample, excluded);
+    acquisition.label = "memory".into();
+    acquisition.scan = Some(ScanEvidence { shape: scan, evidence: "test".into(), stated: false });
+    acquisition.members = vec![Member { path: "memory".into(), role: MemberRole::Data, bytes: 1 }];
+    acquisition
 }
 
 fn mask_digest(pixels: usize, excluded: &[u32]) -> [u8; 32] {
@@ -91,7 +80,7 @@ impl FrameSource for MemorySource {
     fn acquisition(&self) -> &Acquisition {
         &self.acquisition
     }
-    fn read(&self, first_frame: u64, into: SamplesMut<'_>, task: &Task) -> Result<()> {
+    fn read(&self, first_frame: u64, mut into: SamplesMut<'_>, task: &Task) -> Result<()> {
         task.check()?;
         let pixels = self.acquisition.detector.pixels();
         let (start, len) = (first_frame as usize * pixels, into.len());
@@ -100,27 +89,14 @@ impl FrameSource for MemorySource {
             return Err(Error::new(ModelCode::Io, "injected fault"));
         }
         self.read.fetch_add(count, Ordering::Relaxed);
-        match (&self.frames, into) {
-            (Samples::U8(f), SamplesMut::U8(o)) => o.copy_from_slice(&f[start..start + len]),
-            (Samples::U16(f), SamplesMut::U16(o)) => o.copy_from_slice(&f[start..start + len]),
-            (Samples::U32(f), SamplesMut::U32(o)) => o.copy_from_slice(&f[start..start + len]),
-            _ => return Err(Error::new(ModelCode::OutOfRange, "buffer of another sample type")),
+        if !into.copy_from(self.frames.as_ref().slice(start..start + len)) {
+            return Err(Error::new(ModelCode::OutOfRange, "buffer of another sample type"));
         }
         Ok(())
     }
     fn digest_members(&self, task: &Task) -> Result<Vec<MemberDigest>> {
         task.check()?;
-        let mut hasher = Sha256::new();
-        let mut feed = |bytes: Vec<u8>| hasher.update(bytes);
-        match &self.frames {
-            Samples::U8(v) => v.chunks(1 << 16).for_each(|c| feed(c.to_vec())),
-            Samples::U16(v) => {
-                v.chunks(1 << 16).for_each(|c| feed(c.iter().flat_map(|s| s.to_le_bytes()).collect()));
-            }
-            Samples::U32(v) => {
-                v.chunks(1 << 16).for_each(|c| feed(c.iter().flat_map(|s| s.to_le_bytes()).collect()));
-            }
-        }
+        let hasher = Sha256::new_with_prefix(self.frames.as_ref().little_endian());
         Ok(vec![MemberDigest { member: 0, role: MemberRole::Data, sha256: hasher.finalize().into() }])
     }
     fn check_unchanged(&self) -> Result<()> {

@@ -25,7 +25,7 @@ pub(super) struct Beside {
 impl Beside {
     pub(super) fn read(layout: &Layout, fingerprints: &mut Fingerprints) -> Result<Self> {
         let mut companion = Companion::Absent;
-        let head = super::shown(&layout.head);
+        let head = crate::shown(&layout.head);
         // Only the companion of exactly this master is ever considered.
         if head.ends_with(super::MASTER) {
             let name = order::companion_name(&layout.stem);

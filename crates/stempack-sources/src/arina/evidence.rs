@@ -1,11 +1,12 @@
 //! What the files record about the number of frames and the scan they belong to.
 
 use super::beside::{Beside, Companion};
-use super::{DATA, Layout, refuse};
+use super::{DATA, Layout};
 use crate::OpenOptions;
 use crate::error::SourceCode;
 use crate::hdf5::File;
 use crate::nxem::{self, Dimensions, Nxem};
+use crate::refuse;
 use crate::scan_shape::{Candidate, Standing};
 use crate::stem_sidecar::{self, SideFile};
 use stempack_model::{Result, Warning};

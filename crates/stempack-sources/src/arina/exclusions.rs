@@ -1,8 +1,8 @@
 //! The pixel mask: which detector pixels are excluded, and the identity of the mask they come from.
 
-use super::refuse;
 use crate::error::SourceCode;
 use crate::hdf5::{DatasetIndex, Element, ElementClass, File, Found};
+use crate::refuse;
 use sha2::{Digest, Sha256};
 use stempack_model::{DetectorShape, Exclusions, MaskOrigin, Result, Task};
 
@@ -25,19 +25,7 @@ pub(super) fn read(head: &File, detector: DetectorShape) -> Result<Exclusions> {
             }
         }
     }
-    let mut hash = Sha256::new();
-    let zeros = [0u8; 4096];
-    let mut left = detector.pixels() as u64 * 4;
-    while left > 0 {
-        let n = left.min(zeros.len() as u64);
-        hash.update(&zeros[..n as usize]);
-        left -= n;
-    }
-    Ok(Exclusions {
-        pixels: Vec::new(),
-        mask_sha256: hash.finalize().into(),
-        origin: MaskOrigin::ImplicitAllAdmitted,
-    })
+    Ok(crate::exclusions::none(detector))
 }
 
 fn from_mask(head: &File, index: &DatasetIndex, detector: DetectorShape) -> Result<Exclusions> {

@@ -1,11 +1,11 @@
 //! Frames across stacks, decoded into the caller's buffer; damage names its file and frame.
 
 use super::layout::Stack;
-use crate::error::SourceCode;
+use crate::flat::digest_members;
 use crate::hdf5::{ReadCause, ReadFailure};
-use crate::identity::{Fingerprints, digest_files};
-use std::path::Path;
-use stempack_model::{Acquisition, Error, FrameSource, MemberDigest, ModelCode, Result, SamplesMut, Task};
+use crate::identity::Fingerprints;
+use crate::request;
+use stempack_model::{Acquisition, Error, FrameSource, MemberDigest, Result, SamplesMut, Task};
 
 /// An opened acquisition.
 pub(super) struct ArinaSource {
@@ -47,36 +47,11 @@ impl FrameSource for ArinaSource {
         &self.acquisition
     }
 
-    fn read(&self, first_frame: u64, into: SamplesMut<'_>, task: &Task) -> Result<()> {
-        let wanted = self.acquisition.sample;
-        if into.sample_type() != wanted {
-            return Err(Error::new(
-                SourceCode::WrongBuffer,
-                format!("a buffer of {} for frames of {wanted}", into.sample_type()),
-            ));
-        }
-        let pixels = self.acquisition.detector.pixels();
-        if !into.len().is_multiple_of(pixels) {
-            return Err(Error::new(
-                SourceCode::WrongBuffer,
-                format!("a buffer of {} samples for frames of {pixels}", into.len()),
-            ));
-        }
-        let count = (into.len() / pixels) as u64;
-        let total = self.acquisition.frame_count;
-        let end = first_frame.checked_add(count).filter(|&end| end <= total).ok_or_else(|| {
-            Error::new(
-                ModelCode::OutOfRange,
-                format!("frame {first_frame} and {count} in all are asked for, there are {total}"),
-            )
-            .with("frame_index", first_frame)
-        })?;
-        let frame_bytes = pixels * wanted.bytes();
-        let mut rest: &mut [u8] = match into {
-            SamplesMut::U8(samples) => samples,
-            SamplesMut::U16(samples) => bytemuck::cast_slice_mut(samples),
-            SamplesMut::U32(samples) => bytemuck::cast_slice_mut(samples),
-        };
+    fn read(&self, first_frame: u64, mut into: SamplesMut<'_>, task: &Task) -> Result<()> {
+        let frames = request::frames(&self.acquisition, first_frame, &into)?;
+        let end = frames.end;
+        let frame_bytes = self.acquisition.detector.pixels() * self.acquisition.sample.bytes();
+        let mut rest: &mut [u8] = into.as_bytes_mut();
         for (begins, stack) in &self.stacks {
             let (from, to) = (first_frame.max(*begins), end.min(begins + stack.frames));
             if from >= to {
@@ -94,15 +69,7 @@ impl FrameSource for ArinaSource {
     }
 
     fn digest_members(&self, task: &Task) -> Result<Vec<MemberDigest>> {
-        let members = &self.acquisition.members;
-        let paths: Vec<&Path> = members.iter().map(|m| m.path.as_path()).collect();
-        let digests = digest_files(&self.fingerprints, &paths, task)?;
-        Ok(members
-            .iter()
-            .zip(digests)
-            .enumerate()
-            .map(|(member, (m, sha256))| MemberDigest { member, role: m.role, sha256 })
-            .collect())
+        digest_members(&self.acquisition, &self.fingerprints, task)
     }
 
     fn check_unchanged(&self) -> Result<()> {

@@ -5,11 +5,12 @@
 //! claims to be, a detector stack is required.
 
 use super::order::{names_a_stack, numbered};
-use super::{DATA, MASTER, refuse, shown};
+use super::{DATA, MASTER};
 use crate::OpenOptions;
 use crate::error::SourceCode;
 use crate::hdf5::{Dataset, DatasetIndex, ElementClass, File, Found, Link, ObjectId};
 use crate::identity::{FileId, Fingerprints};
+use crate::{refuse, shown};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -27,6 +28,19 @@ pub(super) enum Entry {
     Master { master: PathBuf, shard: Option<PathBuf> },
     /// Shards in order, without a master.
     Shards(Vec<PathBuf>),
+}
+
+impl Entry {
+    /// What speaks for this format, for people.
+    pub(super) fn why(&self) -> String {
+        match self {
+            Entry::Master { master, shard: None } => format!("`{}` is its master", shown(master)),
+            Entry::Master { master, shard: Some(shard) } => {
+                format!("`{}` is a shard beside its master `{}`", shown(shard), shown(master))
+            }
+            Entry::Shards(shards) => format!("{} shards without a master", shards.len()),
+        }
+    }
 }
 
 /// One detector stack.

@@ -4,11 +4,12 @@
 //! for a scan step.
 
 use super::beside::{Beside, Companion};
-use super::{Layout, retained, shown};
+use super::{Layout, retained};
 use crate::hdf5::{File, Value};
 use crate::identity::Fingerprints;
 use crate::nxem::{self, Dimensions, Nxem};
 use crate::scan_shape::Decision;
+use crate::shown;
 use crate::stem_sidecar::SideFile;
 use crate::units::{self, Converted};
 use crate::velox;

@@ -13,10 +13,9 @@ mod order;
 mod retained;
 
 use crate::OpenOptions;
-use crate::error::SourceCode;
 use crate::hdf5::{self, Found};
 use crate::identity::Fingerprints;
-use crate::registry::{Format, Opened};
+use crate::registry::{Format, Probe};
 use crate::scan_shape;
 use beside::Beside;
 use frames::ArinaSource;
@@ -24,12 +23,14 @@ use layout::{Entry, Layout};
 use order::{companion_master, shard_name};
 use std::path::Path;
 use std::sync::Arc;
-use stempack_model::{Acquisition, Error, FrameSource, Member, MemberRole, Result};
+use stempack_model::{Acquisition, BackgroundSubtraction, FrameSource, Member, MemberRole, Result};
 
 /// The line of the registry.
 pub(crate) const FORMAT: Format = Format {
+    name: "arina",
     looks_for: "an ARINA or EIGER master, shard or companion (HDF5 with detector stacks in `/entry/data`)",
     is_entry: |name| name.len() > MASTER.len() && name.to_ascii_lowercase().ends_with(MASTER),
+    probe,
     open,
 };
 
@@ -79,14 +80,23 @@ fn has_data(path: &Path) -> Result<bool> {
     Ok(matches!(hdf5::File::open(path)?.find(DATA)?, Found::Group(_)))
 }
 
-fn open(path: &Path, options: &OpenOptions) -> Result<Opened> {
-    let Some(entry) = entry(path)? else { return Ok(None) };
+fn probe(path: &Path) -> Result<Probe> {
+    Ok(match entry(path)? {
+        Some(entry) => Probe::Yes { score: 80, why: entry.why() },
+        None => Probe::No("no detector stacks in `/entry/data` and no master beside it".to_owned()),
+    })
+}
+
+fn open(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> {
+    let Some(entry) = entry(path)? else {
+        return Err(crate::registry::unknown(path, "is no ARINA or EIGER acquisition"));
+    };
     let mut fingerprints = Fingerprints::default();
     let layout = Layout::read(&entry, options, &mut fingerprints)?;
     let source = describe(layout, options, fingerprints)?;
     // What was read in pieces must have been one state of the files.
     source.check_unchanged()?;
-    Ok(Some(Arc::new(source)))
+    Ok(Arc::new(source))
 }
 
 fn describe(layout: Layout, options: &OpenOptions, mut fingerprints: Fingerprints) -> Result<ArinaSource> {
@@ -141,15 +151,9 @@ fn describe(layout: Layout, options: &OpenOptions, mut fingerprints: Fingerprint
         members,
         retained: described.retained,
         retained_left_out: described.retained_left_out,
+        documents: Vec::new(),
+        background: BackgroundSubtraction::Unknown,
+        signal_unit: None,
     };
     Ok(ArinaSource::new(acquisition, layout.stacks, fingerprints))
-}
-
-/// Name of a file without its folder, for people.
-fn shown(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned())
-}
-
-fn refuse(code: SourceCode, message: impl Into<String>, path: &Path) -> Error {
-    Error::new(code, message).with("path", path.display().to_string())
 }

@@ -1,7 +1,8 @@
 //! Names: which file names and link names belong together, and in which order.
 
-use super::{MASTER, refuse, shown};
+use super::MASTER;
 use crate::error::SourceCode;
+use crate::{refuse, shown};
 use std::path::{Path, PathBuf};
 use stempack_model::{Error, Result};
 
