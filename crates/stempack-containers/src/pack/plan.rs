@@ -93,6 +93,13 @@ pub fn plan(acquisition: &Acquisition, profile: Profile, reason: &str, task: &Ta
         )
         .hint("state it with --scan ROWSxCOLS")
     })?;
+    if acquisition.sample.is_float() {
+        return Err(Error::new(
+            ContainerCode::FloatSamples,
+            format!("`{}` has {} samples, packs hold integers", acquisition.label, acquisition.sample),
+        )
+        .hint("save it as `.qem`, which keeps every float bit"));
+    }
     let positions = shape.scan.positions();
     if profile == Profile::U8 && !positions.is_multiple_of(profile.tile_scans()) {
         return Err(Error::new(
