@@ -73,9 +73,10 @@ impl Plan {
     }
 }
 
-/// With overlap one window is read, one packed and one hashed at the same time.
+/// With overlap one window is read, one packed and one hashed at the same time, and one waits, so that neither side stops
+/// for the other.
 fn windows(overlap: bool) -> usize {
-    if overlap { 3 } else { 1 }
+    if overlap { 4 } else { 1 }
 }
 
 /// Plans packing `acquisition` into `profile` within the task's memory budget.
