@@ -139,23 +139,25 @@ fn validate(file: &File, id: &str) -> Result<Image> {
         Found::Dataset(dataset) => Ok(dataset),
         _ => Err(layout(format!("it has no dataset `{part}`"))),
     };
-    let index = DatasetIndex::build(file, &dataset("Data")?)?;
+    let data = dataset("Data")?;
+    let element = data.element().map_err(|e| e.at(&place))?;
+    let sample = match (element.class, element.bytes) {
+        (ElementClass::Unsigned, 1) => SampleType::U8,
+        (ElementClass::Unsigned, 2) => SampleType::U16,
+        (class, bytes) => {
+            let found = format!("{class:?}").to_lowercase();
+            return Err(layout(format!(
+                "its samples are of type {found} with {bytes} bytes, expected uint8 or uint16"
+            )));
+        }
+    };
+    let index = DatasetIndex::build(file, &data)?;
     let &[rows, cols, frames] = index.shape() else {
         return Err(layout(format!("its samples have {} axes, expected 3", index.shape().len())));
     };
     if frames != 1 {
         return Err(layout(format!("it is a stack of {frames} frames of {rows}×{cols}, not a single image")));
     }
-    let sample = match (index.element().class, index.element().bytes) {
-        (ElementClass::Unsigned, 1) => SampleType::U8,
-        (ElementClass::Unsigned, 2) => SampleType::U16,
-        (class, bytes) => {
-            let found = format!("{class:?}").to_lowercase();
-            return Err(layout(format!(
-                "its samples are {found} of {bytes} bytes, expected uint8 or uint16"
-            )));
-        }
-    };
     let (text, json) = document::read(file, &dataset("Metadata")?)
         .map_err(|why| refuse(SourceCode::InvalidMetadata, why))?;
     let step = calibrated(&json, [rows, cols]).map_err(|why| refuse(SourceCode::InvalidMetadata, why))?;
