@@ -6,6 +6,7 @@
 
 mod arina;
 mod catalog;
+mod emd;
 mod error;
 mod exclusions;
 mod flat;
@@ -23,6 +24,7 @@ pub use catalog::{Catalog, Issue, catalog};
 pub use error::SourceCode;
 pub use registry::{Candidate, explain, open};
 pub use scan_shape::require_shape;
+pub use velox::{ScalarImage, scalar_image};
 
 use std::path::Path;
 use stempack_model::{Error, ScanShape};

@@ -8,8 +8,12 @@
 mod common;
 mod corpus_arina;
 mod corpus_cases;
+mod corpus_emd;
 mod corpus_hdf5;
 mod damage;
+mod emd;
+mod emd_stack;
+mod emd_storage;
 mod frames;
 mod generated;
 mod layout;
