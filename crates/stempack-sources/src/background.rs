@@ -50,12 +50,6 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// The README behind the answer.
-    #[cfg(test)]
-    pub(crate) fn readme(&self) -> Option<&Path> {
-        self.readme.as_ref().map(|(path, _)| path.as_path())
-    }
-
     /// Puts the answer into an acquisition. The README becomes a companion and part of the snapshot, so that editing it
     /// changes the source.
     ///

@@ -127,7 +127,7 @@ pub(super) fn decide(
             }
             (&[shape], Some(first)) => {
                 let what = format!("{} ({})", label(shape), first.place);
-                return Err(mismatch(length, &what, shape.0.checked_mul(shape.1), candidates));
+                return Err(misfit(length, &what, shape, candidates));
             }
             _ => return Err(conflict(length, candidates, None)),
         }
@@ -136,7 +136,7 @@ pub(super) fn decide(
     let shape = (stated.rows() as u64, stated.cols() as u64);
     if distinct == [shape] && !length.fits(shape) {
         let what = format!("{} (recorded and stated)", label(shape));
-        return Err(mismatch(length, &what, shape.0.checked_mul(shape.1), candidates));
+        return Err(misfit(length, &what, shape, candidates));
     }
     if distinct.is_empty() {
         whole_records(length, candidates)?;
@@ -186,16 +186,25 @@ fn conflict(length: &Length<'_>, candidates: &[Candidate], stated: Option<(u64, 
         .hint(hint)
 }
 
+/// The length is not that of a shape.
+fn misfit(length: &Length<'_>, what: &str, shape: (u64, u64), candidates: &[Candidate]) -> Error {
+    let frames = shape.0.checked_mul(shape.1);
+    if length.needs(frames).is_none() {
+        let what = format!("no file has the records of {what}; whole records");
+        return mismatch(length, &what, None, candidates);
+    }
+    mismatch(length, what, frames, candidates)
+}
+
 fn mismatch(length: &Length<'_>, what: &str, frames: Option<u64>, candidates: &[Candidate]) -> Error {
     let Length { raw, bytes, generation } = length;
     let record = generation.record_bytes();
     let expected = length.needs(frames);
     let wanted = match (frames, expected) {
-        (None, _) => format!("{what} of {record} bytes ({}) are needed", generation.name()),
-        (Some(_), None) => format!("{what} needs more bytes than any file has"),
         (Some(n), Some(all)) => {
             format!("{what} needs {all}, {n} records of {record} ({})", generation.name())
         }
+        _ => format!("{what} of {record} bytes ({}) are needed", generation.name()),
     };
     let mut message = format!("`{}` has {bytes} bytes; {wanted}; {}", shown(raw), length.counted());
     let (named, shapes) = list(length, candidates, None);

@@ -131,8 +131,12 @@ impl Xml {
             return Err(reject(name, &format!("has a `{}`, which is never followed", &found[2..])));
         }
         let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
-        let document = roxmltree::Document::parse_with_options(&text, options)
-            .map_err(|e| reject(name, &format!("is no well-formed XML ({e})")))?;
+        let document = roxmltree::Document::parse_with_options(&text, options).map_err(|e| match e {
+            roxmltree::Error::NodesLimitReached => {
+                reject(name, &format!("has more than {MAX_NODES} elements and texts"))
+            }
+            e => reject(name, &format!("is no well-formed XML ({e})")),
+        })?;
         let mut walk = Walk::default();
         walk.children(name, document.root_element(), "", 2)?;
         let Walk { fields, others, left_out } = walk;

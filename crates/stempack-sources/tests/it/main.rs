@@ -5,11 +5,14 @@
     reason = "helpers of tests panic and say what they skip"
 )]
 
+mod background;
 mod common;
 mod corpus_arina;
 mod corpus_cases;
+mod corpus_empad;
 mod corpus_hdf5;
 mod damage;
+mod empad;
 mod frames;
 mod generated;
 mod layout;
