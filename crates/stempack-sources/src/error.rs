@@ -23,6 +23,10 @@ stempack_model::error_codes! {
         UnsafeMetadata = "unsafe_metadata", Malformed;
         /// Words are declared as samples but are encoded.
         EncodedWords = "encoded_words", Unsupported;
+        /// A background that is to be subtracted already was.
+        AlreadySubtracted = "background_already_subtracted", Conflict;
+        /// Dark frames are not those of the data they are meant for.
+        DarkMismatch = "dark_mismatch", Conflict;
         /// A link leaves the folder of its file.
         OutsideLink = "outside_link", Unsupported;
         /// Nothing records a scan shape and nobody stated one.

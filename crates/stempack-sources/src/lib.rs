@@ -22,6 +22,7 @@ mod units;
 mod velox;
 
 pub use catalog::{Catalog, Issue, catalog};
+pub use empad::{MEAN_DARK, MeanDark, mean_dark};
 pub use error::SourceCode;
 pub use registry::{Candidate, explain, open};
 pub use scan_shape::require_shape;

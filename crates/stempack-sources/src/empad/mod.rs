@@ -3,11 +3,14 @@
 //! Either file is accepted as input. The first generation has a footer behind each frame, the second is read as the float
 //! export only. A RAW without XML is of the first generation, and its scan shape has to stand in its name or be stated.
 
+mod dark;
 mod layout;
 mod metadata;
 mod pairing;
 mod scan;
 mod xml;
+
+pub use dark::{MEAN_DARK, MeanDark, mean_dark};
 
 use crate::background;
 use crate::flat::{Flat, FlatSource, Order};

@@ -138,6 +138,11 @@ fn unreadable_siblings_are_passed_over_but_not_in_silence() {
     let raw = pairs.zeros("scan_x3_y2.raw", 6 * G1);
     pairs.file("broken.xml", "<root>");
     assert_eq!(open(&raw).acquisition().warnings, []);
+    // One that names another RAW belongs to that one.
+    pairs.zeros("other.raw", G1);
+    pairs.file("other's.xml", g1("other.raw", &pix("1", "1")));
+    let source = open(&raw);
+    assert_eq!((source.acquisition().members.len(), dims(&raw)), (1, vec![2, 3, 128, 128]));
     pairs.file("mine.xml", "<root><raw_file filename=\"scan_x3_y2.raw\"/>");
     let source = open(&raw);
     let codes: Vec<_> = source.acquisition().warnings.iter().map(|w| w.code).collect();

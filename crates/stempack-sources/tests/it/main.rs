@@ -12,6 +12,7 @@ mod corpus_cases;
 mod corpus_empad;
 mod corpus_hdf5;
 mod damage;
+mod dark;
 mod empad;
 mod frames;
 mod generated;
