@@ -6,11 +6,13 @@
 
 mod arina;
 mod catalog;
+mod dm;
 mod error;
 mod exclusions;
 mod flat;
 pub mod hdf5;
 mod identity;
+pub mod npy;
 mod nxem;
 mod registry;
 mod request;
@@ -23,6 +25,19 @@ pub use catalog::{Catalog, Issue, catalog};
 pub use error::SourceCode;
 pub use registry::{Candidate, explain, open};
 pub use scan_shape::require_shape;
+
+/// Entries of the parsers for fuzzing: each takes any bytes and may only refuse them.
+#[doc(hidden)]
+pub mod fuzzing {
+    /// A DigitalMicrograph document.
+    pub fn dm(bytes: &[u8]) {
+        crate::dm::fuzz(bytes);
+    }
+    /// An `.npy` file.
+    pub fn npy(bytes: &[u8]) {
+        crate::npy::fuzz(bytes);
+    }
+}
 
 use std::path::Path;
 use stempack_model::{Error, ScanShape};

@@ -1,7 +1,7 @@
 //! The list of formats: one line each.
 
 use crate::error::SourceCode;
-use crate::{OpenOptions, arina, refuse};
+use crate::{OpenOptions, arina, dm, npy, refuse};
 use std::path::Path;
 use std::sync::Arc;
 use stempack_model::{Error, FrameSource, Result};
@@ -34,7 +34,7 @@ pub(crate) struct Format {
     pub(crate) open: fn(&Path, &OpenOptions) -> Result<Arc<dyn FrameSource>>,
 }
 
-pub(crate) static FORMATS: &[Format] = &[arina::FORMAT];
+pub(crate) static FORMATS: &[Format] = &[arina::FORMAT, dm::FORMAT, npy::FORMAT];
 
 /// What one format said of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

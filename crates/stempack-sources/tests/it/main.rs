@@ -8,11 +8,16 @@
 mod common;
 mod corpus_arina;
 mod corpus_cases;
+mod corpus_dm;
 mod corpus_hdf5;
 mod damage;
+mod dm;
+mod dm_hostile;
+mod dm_writer;
 mod frames;
 mod generated;
 mod layout;
 mod metadata;
+mod npy;
 mod scan;
 mod writer;
