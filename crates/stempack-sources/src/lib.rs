@@ -7,6 +7,7 @@
 mod arina;
 mod background;
 mod catalog;
+mod dm;
 mod emd;
 mod empad;
 mod error;
@@ -14,6 +15,7 @@ mod exclusions;
 mod flat;
 pub mod hdf5;
 mod identity;
+pub mod npy;
 mod nxem;
 mod registry;
 mod request;
@@ -49,6 +51,14 @@ pub mod fuzzing {
     /// Any text as the XML of an EMPAD acquisition.
     pub fn empad_xml(text: &str) {
         crate::empad::interpret(text);
+    }
+    /// Any bytes as a DigitalMicrograph document.
+    pub fn dm(bytes: &[u8]) {
+        crate::dm::fuzz(bytes);
+    }
+    /// Any bytes as an `.npy` file.
+    pub fn npy(bytes: &[u8]) {
+        crate::npy::fuzz(bytes);
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod error;
 pub mod npy;
-mod npy_header;
 pub mod output;
 pub mod png;
 mod scale_bar;

@@ -2,11 +2,11 @@
 
 use super::ExportCode;
 use super::Output;
-use super::npy_header::{self, MAGIC};
 use crate::{DetectorShape, Error, Result, SampleType};
 use std::io::Read;
 use std::path::Path;
 use stempack_products::region::little_endian_words as words;
+use stempack_sources::npy::header::{self as npy_header, Fault, MAGIC, MAX_HEADER, PREFIX_BYTES};
 
 /// The element types that are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,14 +176,21 @@ pub fn read_mask(path: &Path, shape: DetectorShape) -> Result<Vec<u8>> {
     let at = |e: Error| e.at(format!("`{}`", path.display())).with("path", path.display().to_string());
     let file = std::fs::File::open(path).map_err(|e| Error::io("open", path, e))?;
     // Nothing longer than the longest header and one byte for each pixel can be right.
-    let limit = (1 << 17) + shape.pixels() as u64;
+    let limit = (PREFIX_BYTES + MAX_HEADER + 1) as u64 + shape.pixels() as u64;
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).map_err(|e| Error::io("read", path, e))?;
     mask_of(&bytes, shape).map_err(at)
 }
 
 fn mask_of(bytes: &[u8], shape: DetectorShape) -> Result<Vec<u8>> {
-    let (header, begin) = npy_header::parse(bytes)?;
+    let (header, begin) = npy_header::parse(bytes).map_err(|fault| {
+        let code = match fault {
+            Fault::NotNpy => ExportCode::NotNpy,
+            Fault::Unsupported(_) => ExportCode::UnsupportedNpy,
+            Fault::Malformed(_) => ExportCode::MalformedNpy,
+        };
+        Error::new(code, fault.message())
+    })?;
     if !matches!(header.descr.as_str(), "|u1" | "|b1" | "<u1" | "<b1" | "u1" | "b1") {
         return Err(Error::new(
             ExportCode::UnsupportedNpy,
