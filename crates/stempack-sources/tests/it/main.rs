@@ -6,6 +6,7 @@
 )]
 
 mod common;
+mod contract;
 mod corpus_arina;
 mod corpus_cases;
 mod corpus_hdf5;
