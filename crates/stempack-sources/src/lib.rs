@@ -19,7 +19,7 @@ mod stem_sidecar;
 mod units;
 mod velox;
 
-pub use catalog::{Catalog, Issue, catalog};
+pub use catalog::{Catalog, Explanation, Issue, catalog, explain_all, files_below};
 pub use error::SourceCode;
 pub use registry::{Candidate, explain, open};
 pub use scan_shape::require_shape;

@@ -5,6 +5,7 @@
     reason = "helpers of tests panic and say what they skip"
 )]
 
+mod catalog;
 mod common;
 mod contract;
 mod corpus_arina;
