@@ -1,6 +1,7 @@
 //! The list of formats: one line each.
 
 use crate::error::SourceCode;
+use crate::hdf5::watched;
 use crate::{OpenOptions, arina, refuse};
 use std::path::Path;
 use std::sync::Arc;
@@ -53,7 +54,9 @@ pub struct Candidate {
 /// # Errors
 /// `io` when the file is not there; `unknown_format` for a folder.
 pub fn explain(path: &Path) -> Result<Vec<Candidate>> {
-    Ok(candidates(path)?.into_iter().map(|(candidate, _)| candidate).collect())
+    let owned = path.to_owned();
+    let candidates = watched(path, move || candidates(&owned))?;
+    Ok(candidates.into_iter().map(|(candidate, _)| candidate).collect())
 }
 
 /// What every format says of a file, with the failure of those that could not look.
@@ -81,6 +84,11 @@ fn candidates(path: &Path) -> Result<Vec<(Candidate, Option<Error>)>> {
 /// # Errors
 /// `unknown_format` when no reader recognises the contents; otherwise what the reader says.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> {
+    let (owned, options) = (path.to_owned(), *options);
+    watched(path, move || open_best(&owned, &options))
+}
+
+fn open_best(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> {
     let candidates = candidates(path)?;
     let best = candidates.first().filter(|(c, _)| c.score.is_some());
     if let Some(format) = best.and_then(|(best, _)| FORMATS.iter().find(|f| f.name == best.format)) {

@@ -6,6 +6,6 @@ mod npy;
 mod source_contract;
 
 pub use corpus::{corpus, expectations};
-pub use memory::{MemorySource, quiet_acquisition};
+pub use memory::{MemorySource, count, quiet_acquisition};
 pub use npy::{Array, read_npy};
 pub use source_contract::SourceContract;
