@@ -12,6 +12,8 @@ mod flat;
 pub mod hdf5;
 mod identity;
 mod nxem;
+mod overrides;
+mod protocol;
 mod registry;
 mod request;
 mod scan_shape;
@@ -21,6 +23,8 @@ mod velox;
 
 pub use catalog::{Catalog, Explanation, Issue, catalog, explain_all, files_below};
 pub use error::SourceCode;
+pub use overrides::{OVERRIDES_SCHEMA, parse_overrides, read_overrides};
+pub use protocol::{LAYOUT_PROTOCOL, layout_of};
 pub use registry::{Candidate, explain, open};
 pub use scan_shape::require_shape;
 
