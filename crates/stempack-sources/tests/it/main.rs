@@ -16,5 +16,6 @@ mod frames;
 mod generated;
 mod layout;
 mod metadata;
+mod retained;
 mod scan;
 mod writer;
