@@ -31,6 +31,10 @@ stempack_model::error_codes! {
         UnsupportedLayout = "unsupported_layout", Unsupported;
         /// A dataset is stored through a filter that is not read.
         UnsupportedFilter = "unsupported_filter", Unsupported;
+        /// A metadata document does not parse, or lacks or contradicts what its format demands.
+        InvalidMetadata = "invalid_metadata", Malformed;
+        /// A file holds an image with one number for each scan position, and no frames.
+        NotFourDimensional = "not_4d", Unsupported;
         /// Stored samples do not decode, or lie outside their file.
         CorruptPayload = "corrupt_payload", Malformed;
         /// A file is shorter or longer than what it describes.
