@@ -6,7 +6,9 @@
 )]
 
 mod background;
+mod catalog;
 mod common;
+mod contract;
 mod corpus_arina;
 mod corpus_cases;
 mod corpus_dm;
@@ -27,5 +29,6 @@ mod generated;
 mod layout;
 mod metadata;
 mod npy;
+mod retained;
 mod scan;
 mod writer;
