@@ -26,9 +26,8 @@ mod stem_sidecar;
 mod units;
 mod velox;
 
-pub use catalog::{Catalog, Issue, catalog};
-pub use empad::{MEAN_DARK, MeanDark, mean_dark};
 pub use catalog::{Catalog, Explanation, Issue, catalog, explain_all, files_below};
+pub use empad::{MEAN_DARK, MeanDark, mean_dark};
 pub use error::SourceCode;
 pub use overrides::{OVERRIDES_SCHEMA, parse_overrides, read_overrides};
 pub use protocol::{LAYOUT_PROTOCOL, layout_of};
