@@ -90,7 +90,7 @@ pub(super) fn describe(
             all.take([Quantity::DetectorAngleRow, Quantity::DetectorAngleCol], &pair.steps);
         }
         Some(pair) => {
-            all.take([Quantity::DetectorReciprocalRow, Quantity::DetectorReciprocalCol], &pair.steps)
+            all.take([Quantity::DetectorReciprocalRow, Quantity::DetectorReciprocalCol], &pair.steps);
         }
         None => {
             let [row, col] = &layout.detector_axes;
