@@ -19,4 +19,5 @@ mod generated;
 mod layout;
 mod metadata;
 mod scan;
+mod velox;
 mod writer;
