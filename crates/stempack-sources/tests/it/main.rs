@@ -18,6 +18,7 @@ mod frames;
 mod generated;
 mod layout;
 mod metadata;
+mod nxem;
 mod scan;
 mod velox;
 mod writer;
