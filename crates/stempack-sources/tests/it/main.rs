@@ -29,6 +29,8 @@ mod generated;
 mod layout;
 mod metadata;
 mod npy;
+mod nxem;
 mod retained;
 mod scan;
+mod velox;
 mod writer;
