@@ -18,7 +18,7 @@ pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
             report.pack(&PackFile::open(path)?, args.digest, context)?;
             continue;
         }
-        let catalog = stempack::catalog(std::slice::from_ref(path), &options)?;
+        let catalog = stempack::catalog(std::slice::from_ref(path), &options, context.task())?;
         for acquisition in &catalog.acquisitions {
             report.acquisition(acquisition, path, &options, args.digest, context)?;
         }
