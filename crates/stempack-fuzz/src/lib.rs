@@ -18,6 +18,9 @@ pub const TARGETS: &[Target] = &[
     ("codec_pack_tables", codecs::pack_tables),
     ("container_pack", containers::pack),
     ("source_hdf5", sources::hdf5),
+    ("source_empad_xml", sources::empad_xml),
+    ("source_dm", stempack_sources::fuzzing::dm),
+    ("source_npy", stempack_sources::fuzzing::npy),
 ];
 
 /// Runs a target by its name.

@@ -5,13 +5,17 @@
 //! names only say where to look. Nothing recorded is guessed, completed or overruled.
 
 mod arina;
+mod background;
 mod catalog;
+mod dm;
 mod emd;
+mod empad;
 mod error;
 mod exclusions;
 mod flat;
 pub mod hdf5;
 mod identity;
+pub mod npy;
 mod nxem;
 mod overrides;
 mod protocol;
@@ -23,6 +27,7 @@ mod units;
 mod velox;
 
 pub use catalog::{Catalog, Explanation, Issue, catalog, explain_all, files_below};
+pub use empad::{MEAN_DARK, MeanDark, mean_dark};
 pub use error::SourceCode;
 pub use overrides::{OVERRIDES_SCHEMA, parse_overrides, read_overrides};
 pub use protocol::{LAYOUT_PROTOCOL, layout_of};
@@ -42,6 +47,23 @@ pub struct OpenOptions {
     pub allow_outside_links: bool,
     /// Whether a file may open whose format demands a calibration that is missing.
     pub allow_uncalibrated: bool,
+}
+
+/// Entry points for fuzzing, not part of the interface.
+#[doc(hidden)]
+pub mod fuzzing {
+    /// Any text as the XML of an EMPAD acquisition.
+    pub fn empad_xml(text: &str) {
+        crate::empad::interpret(text);
+    }
+    /// Any bytes as a DigitalMicrograph document.
+    pub fn dm(bytes: &[u8]) {
+        crate::dm::fuzz(bytes);
+    }
+    /// Any bytes as an `.npy` file.
+    pub fn npy(bytes: &[u8]) {
+        crate::npy::fuzz(bytes);
+    }
 }
 
 /// Name of a file without its folder, for people.

@@ -2,7 +2,7 @@
 
 use crate::error::SourceCode;
 use crate::hdf5::watched;
-use crate::{OpenOptions, arina, emd, refuse, velox};
+use crate::{OpenOptions, arina, dm, emd, empad, npy, refuse, velox};
 use std::path::Path;
 use std::sync::Arc;
 use stempack_model::{Error, FrameSource, Result};
@@ -35,7 +35,8 @@ pub(crate) struct Format {
     pub(crate) open: fn(&Path, &OpenOptions) -> Result<Arc<dyn FrameSource>>,
 }
 
-pub(crate) static FORMATS: &[Format] = &[arina::FORMAT, emd::FORMAT, velox::FORMAT];
+pub(crate) static FORMATS: &[Format] =
+    &[arina::FORMAT, emd::FORMAT, velox::FORMAT, empad::FORMAT, dm::FORMAT, npy::FORMAT];
 
 /// What one format said of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

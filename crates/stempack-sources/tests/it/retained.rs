@@ -19,7 +19,7 @@ fn names_and_values_follow_the_rules() {
     text_attribute(&root, "creator", "root attributes are left out");
     // Numbers: one to sixteen of them, with their unit after a blank.
     scalar(&file, "/m/whole", 300_000.0f64, Some("eV"));
-    scalar(&file, "/m/small", 3.990_588_235_294_117_8e-5f64, None);
+    scalar(&file, "/m/small", 3.990_588_235_294_118e-5f64, None);
     scalar(&file, "/m/negative", -7i64, Some(""));
     scalar(&file, "/m/large", u64::MAX, None);
     let array = |name: &str, values: &[f64]| {
