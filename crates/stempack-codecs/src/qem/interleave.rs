@@ -31,8 +31,9 @@ impl Decoder {
     }
 
     /// Decodes up to eight entropy streams (model, bytes) of `len` values each and calls `sink` with every scan
-    /// position and its values; lanes past `streams` repeat the last stream. Returns whether every stream is sound;
-    /// the scalar twin says what is wrong with one that is not. Values handed out before that are arbitrary.
+    /// position and its values; lanes past `streams` repeat the last stream. Returns a bound on all values when every
+    /// stream is sound; the scalar twin says what is wrong with one that is not. Values handed out before that are
+    /// arbitrary.
     ///
     /// # Panics
     /// Without streams.
@@ -41,35 +42,55 @@ impl Decoder {
         &mut self,
         streams: &[(u8, &[u8])],
         len: usize,
+        sink: impl FnMut(usize, [u16; LANES]),
+    ) -> Option<u16> {
+        let bytes: usize = streams.iter().map(|s| s.1.len() - 4.min(s.1.len())).sum();
+        // A refill is worth guessing when few steps have one: under one byte in four values.
+        if 4 * bytes < len * streams.len() {
+            self.run::<true>(streams, len, sink)
+        } else {
+            self.run::<false>(streams, len, sink)
+        }
+    }
+
+    #[inline(always)]
+    fn run<const RARE: bool>(
+        &mut self,
+        streams: &[(u8, &[u8])],
+        len: usize,
         mut sink: impl FnMut(usize, [u16; LANES]),
-    ) -> bool {
+    ) -> Option<u16> {
         let lane = |k: usize| streams[k.min(streams.len() - 1)];
         let mut x = [LOWEST_STATE; LANES];
         let mut next = [4usize; LANES];
         for (k, held) in self.held.iter_mut().enumerate() {
             let bytes = lane(k).1;
-            let (Some(&state), true) = (bytes.first_chunk(), bytes.len() <= LONGEST) else { return false };
+            let (Some(&state), true) = (bytes.first_chunk(), bytes.len() <= LONGEST) else { return None };
             x[k] = u32::from_le_bytes(state);
             if !(LOWEST_STATE..STATE_LIMIT).contains(&x[k]) {
-                return false;
+                return None;
             }
             held[..bytes.len()].copy_from_slice(bytes);
         }
         let steps: [&[u32; SLOTS]; LANES] = from_fn(|k| &self.steps[usize::from(lane(k).0) % 64]);
+        let mut bound = ESCAPE - 1;
         for at in 0..len {
             let mut values = [0u16; LANES];
             let mut any = 0;
             for k in 0..LANES {
                 let step = steps[k][x[k] as usize % SLOTS];
-                let low = (step >> 16) * (x[k] >> SCALE_BITS) + (step >> 6 & 1023);
-                // Eight bits for each of the two limits that the state is below, without a branch: the sign of the
-                // difference, moved to bit 3.
-                let shift = (low.wrapping_sub(1 << 23) >> 28 & 8) + (low.wrapping_sub(1 << 15) >> 28 & 8);
-                let refill = u32::from_be_bytes(load(&self.held[k], next[k]));
-                x[k] = (((u64::from(low) << 32) | u64::from(refill)) >> (32 - shift)) as u32;
-                next[k] += (shift >> 3) as usize;
                 values[k] = (step & 63) as u16;
                 any |= values[k];
+                x[k] = (step >> 16) * (x[k] >> SCALE_BITS) + (step >> 6 & 1023);
+                if !RARE || x[k] < LOWEST_STATE {
+                    // Eight bits for each of the two limits that the state is below, without a branch: the sign of
+                    // the difference, moved to bit 3.
+                    let shift =
+                        (x[k].wrapping_sub(1 << 23) >> 28 & 8) + (x[k].wrapping_sub(1 << 15) >> 28 & 8);
+                    let refill = u32::from_be_bytes(load(&self.held[k], next[k]));
+                    x[k] = (((u64::from(x[k]) << 32) | u64::from(refill)) >> (32 - shift)) as u32;
+                    next[k] += (shift >> 3) as usize;
+                }
             }
             // The escape is the only symbol with this bit.
             if any & ESCAPE != 0 {
@@ -78,13 +99,15 @@ impl Decoder {
                         let [low, high, ..] = load(&self.held[k], next[k]);
                         values[k] = u16::from_le_bytes([low, high]);
                         next[k] += 2;
+                        bound = bound.max(values[k]);
                     }
                 }
             }
             sink(at, values);
         }
         // A stream that ended early was read past its end, which the position betrays.
-        (0..LANES).all(|k| x[k] == LOWEST_STATE && next[k] == lane(k).1.len())
+        let sound = (0..LANES).all(|k| x[k] == LOWEST_STATE && next[k] == lane(k).1.len());
+        sound.then_some(bound)
     }
 }
 
@@ -112,12 +135,23 @@ impl Encoder {
     }
 
     /// Encodes up to eight columns (model, symbols, all of one length) and returns each one's stream; `escaped`
-    /// gives the count of a column at a scan position whose symbol is the escape.
+    /// gives the count of a column at a scan position whose symbol is the escape. `rare` says that few values will
+    /// write a byte, which only matters for speed.
     ///
     /// # Panics
     /// Without columns, or when they are longer than a block.
     #[inline(always)]
     pub(super) fn encode(
+        &mut self,
+        columns: &[(u8, &[u8])],
+        rare: bool,
+        escaped: impl Fn(usize, usize) -> u16,
+    ) -> [&[u8]; LANES] {
+        if rare { self.run::<true>(columns, escaped) } else { self.run::<false>(columns, escaped) }
+    }
+
+    #[inline(always)]
+    fn run<const RARE: bool>(
         &mut self,
         columns: &[(u8, &[u8])],
         escaped: impl Fn(usize, usize) -> u16,
@@ -198,7 +232,7 @@ mod tests {
                     .enumerate()
                     .map(|(k, s)| ((model + k as u8) % 64, &s[..]))
                     .collect();
-                let streams = encoder.encode(&jobs, |k, at| values[k][at]);
+                let streams = encoder.encode(&jobs, model % 2 == 0, |k, at| values[k][at]);
                 let scalar: Vec<Vec<u8>> =
                     (0..used).map(|k| stream::encode_model(jobs[k].0, &values[k])).collect();
                 assert_eq!(streams[..used], scalar);
@@ -210,10 +244,11 @@ mod tests {
                     }
                 });
                 if streams.iter().all(|s| s.1.len() <= LONGEST) {
-                    assert!(sound);
+                    let largest = values[..used].iter().flatten().copied().max().unwrap();
+                    assert_eq!(sound, Some(largest.max(31)));
                     assert_eq!(back[..used], values[..used]);
                 } else {
-                    assert!(!sound);
+                    assert_eq!(sound, None);
                 }
             }
         }
@@ -231,14 +266,14 @@ mod tests {
                 let mut out = vec![0; 60];
                 let scalar = stream::decode(50, &bytes, u16::MAX, &mut out).is_ok();
                 let mut fast = vec![0; 60];
-                assert_eq!(decoder.decode(&[(50, &bytes)], 60, |s, v| fast[s] = v[0]), scalar);
+                assert_eq!(decoder.decode(&[(50, &bytes)], 60, |s, v| fast[s] = v[0]).is_some(), scalar);
                 if scalar {
                     assert_eq!(out, fast);
                 }
             }
         }
         for cut in 0..sound.len() {
-            assert!(!decoder.decode(&[(50, &sound[..cut])], 60, |_, _| ()));
+            assert_eq!(decoder.decode(&[(50, &sound[..cut])], 60, |_, _| ()), None);
         }
     }
 }

@@ -77,16 +77,14 @@ impl Chunk<'_> {
             }
             // Idle lanes repeat the last stream.
             let idle = (LANES - batch.len()) as u32;
-            let mut seen = 0;
-            let sound = decoder.decode(&streams[..batch.len()], len, |at, values| {
+            let bound = decoder.decode(&streams[..batch.len()], len, |at, values| {
                 let mut sum = 0;
                 for value in values {
                     sum += u32::from(value);
-                    seen |= value;
                 }
                 fast[at % BLOCK_SCANS] = sum - idle * u32::from(values[LANES - 1]);
             });
-            if sound && seen <= self.max_value() {
+            if bound.is_some_and(|bound| bound <= self.max_value()) {
                 sums.iter_mut().zip(fast).for_each(|(sum, more)| *sum += more);
             } else {
                 for &k in batch {
@@ -157,15 +155,13 @@ impl Chunk<'_> {
             }
             // 512 counts below 2¹⁶ fit 32 bits.
             let mut added = [0u32; LANES];
-            let mut seen = 0;
-            let sound = decoder.decode(&streams[..batch.len()], len, |_, values| {
+            let bound = decoder.decode(&streams[..batch.len()], len, |_, values| {
                 for (sum, value) in added.iter_mut().zip(values) {
                     *sum += u32::from(value);
-                    seen |= value;
                 }
             });
             for (&k, more) in batch.iter().zip(added) {
-                sums[k] += if sound && seen <= self.max_value() {
+                sums[k] += if bound.is_some_and(|bound| bound <= self.max_value()) {
                     u64::from(more)
                 } else {
                     self.sum_scalar(first + k, len)?
