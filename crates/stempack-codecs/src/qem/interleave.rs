@@ -19,6 +19,20 @@ pub(super) const LONGEST: usize = 2 * BLOCK_SCANS;
 const HELD: usize = 2 * LONGEST;
 const SLACK: usize = 4;
 
+/// Repeats a block for every lane with the lane as a constant, so that states stay in registers; a compiler does not
+/// unroll so much by itself.
+macro_rules! every_lane {
+    ($lane:ident => $block:block) => {
+        every_lane!(@ $lane $block 0 1 2 3 4 5 6 7)
+    };
+    (@ $lane:ident $block:block $($k:literal)*) => {
+        $({
+            const $lane: usize = $k;
+            $block
+        })*
+    };
+}
+
 /// Room for the bytes of the streams in one loop.
 pub(super) struct Decoder {
     steps: &'static [[u32; SLOTS]; super::table::MODELS],
@@ -77,21 +91,21 @@ impl Decoder {
         for at in 0..len {
             let mut values = [0u16; LANES];
             let mut any = 0;
-            for k in 0..LANES {
-                let step = steps[k][x[k] as usize % SLOTS];
-                values[k] = (step & 63) as u16;
-                any |= values[k];
-                x[k] = (step >> 16) * (x[k] >> SCALE_BITS) + (step >> 6 & 1023);
-                if !RARE || x[k] < LOWEST_STATE {
+            every_lane!(K => {
+                let step = steps[K][x[K] as usize % SLOTS];
+                values[K] = (step & 63) as u16;
+                any |= values[K];
+                x[K] = (step >> 16) * (x[K] >> SCALE_BITS) + (step >> 6 & 1023);
+                if !RARE || x[K] < LOWEST_STATE {
                     // Eight bits for each of the two limits that the state is below, without a branch: the sign of
                     // the difference, moved to bit 3.
                     let shift =
-                        (x[k].wrapping_sub(1 << 23) >> 28 & 8) + (x[k].wrapping_sub(1 << 15) >> 28 & 8);
-                    let refill = u32::from_be_bytes(load(&self.held[k], next[k]));
-                    x[k] = (((u64::from(x[k]) << 32) | u64::from(refill)) >> (32 - shift)) as u32;
-                    next[k] += (shift >> 3) as usize;
+                        (x[K].wrapping_sub(1 << 23) >> 28 & 8) + (x[K].wrapping_sub(1 << 15) >> 28 & 8);
+                    let refill = u32::from_be_bytes(load(&self.held[K], next[K]));
+                    x[K] = (((u64::from(x[K]) << 32) | u64::from(refill)) >> (32 - shift)) as u32;
+                    next[K] += (shift >> 3) as usize;
                 }
-            }
+            });
             // The escape is the only symbol with this bit.
             if any & ESCAPE != 0 {
                 for k in 0..LANES {
@@ -165,23 +179,23 @@ impl Encoder {
         let mut x = [LOWEST_STATE; LANES];
         let mut next = [WRITTEN; LANES];
         for at in (0..len).rev() {
-            for k in 0..LANES {
-                let symbol = symbols[k][at].min(ESCAPE as u8);
+            every_lane!(K => {
+                let symbol = symbols[K][at].min(ESCAPE as u8);
                 if symbol == ESCAPE as u8 {
-                    next[k] -= 2;
-                    store(&mut self.written[k], next[k], escaped(lane(k), at).to_le_bytes());
+                    next[K] -= 2;
+                    store(&mut self.written[K], next[K], escaped(lane(K), at).to_le_bytes());
                 }
-                let e = encodings[k][usize::from(symbol)];
+                let e = encodings[K][usize::from(symbol)];
                 let bytes =
-                    u32::from(x[k] >= e.limit) + u32::from(u64::from(x[k]) >= u64::from(e.limit) << 8);
+                    u32::from(x[K] >= e.limit) + u32::from(u64::from(x[K]) >= u64::from(e.limit) << 8);
                 // Always two bytes; those that do not count are overwritten by the next.
-                store(&mut self.written[k], next[k].wrapping_sub(2), (x[k] as u16).to_be_bytes());
-                next[k] -= bytes as usize;
-                let low = x[k] >> (8 * bytes);
+                store(&mut self.written[K], next[K].wrapping_sub(2), (x[K] as u16).to_be_bytes());
+                next[K] -= bytes as usize;
+                let low = x[K] >> (8 * bytes);
                 let quotient = ((u128::from(low << 1) * u128::from(e.reciprocal)) >> 64) as u32;
                 // 1024·quotient + remainder + start, the remainder being low − quotient·frequency.
-                x[k] = quotient * u32::from(e.complement) + low + u32::from(e.start);
-            }
+                x[K] = quotient * u32::from(e.complement) + low + u32::from(e.start);
+            });
         }
         for (k, written) in self.written.iter_mut().enumerate() {
             next[k] -= 4;
@@ -212,7 +226,7 @@ mod tests {
                     .map(|_| {
                         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                         let noise = (state >> 33) as u16;
-                        if noise % 97 == 0 { noise } else { noise % (k as u16 * 6 + 2) }
+                        if noise.is_multiple_of(97) { noise } else { noise % (k as u16 * 6 + 2) }
                     })
                     .collect()
             })

@@ -35,7 +35,11 @@ fn array() -> impl Strategy<Value = (usize, Vec<u16>)> {
                             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                             let (below, rarely) = kinds[i % pixels];
                             let noise = (state >> 32) as u16;
-                            if (state >> 50) as u16 % (rarely * rarely + 1) == 0 { noise % below } else { 0 }
+                            if ((state >> 50) as u16).is_multiple_of(rarely * rarely + 1) {
+                                noise % below
+                            } else {
+                                0
+                            }
                         })
                         .collect()
                 }),

@@ -38,7 +38,9 @@ impl Chunk<'_> {
                 })
                 .try_reduce(Vec::new, |mut a: Vec<u64>, b| {
                     a.resize(a.len().max(b.len()), 0);
-                    a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+                    for (a, b) in a.iter_mut().zip(b) {
+                        *a += b;
+                    }
                     Ok(a)
                 })?;
             for (sum, more) in sums.iter_mut().zip(added) {
@@ -60,7 +62,7 @@ impl Chunk<'_> {
                 CONSTANT => constant += u32::from(self.constant(k, bytes)?),
                 SPARSE => {
                     stream::for_events(bytes, self.max_value(), len, |at, count| {
-                        sums[at] += u32::from(count)
+                        sums[at] += u32::from(count);
                     })
                     .map_err(|fault| fault.at(self.place(k)))?;
                 }
@@ -141,8 +143,10 @@ impl Chunk<'_> {
                 ZERO => {}
                 CONSTANT => *sum += u64::from(self.constant(first + k, bytes)?) * len as u64,
                 SPARSE => {
-                    stream::for_events(bytes, self.max_value(), len, |_, count| *sum += u64::from(count))
-                        .map_err(|fault| fault.at(self.place(first + k)))?;
+                    stream::for_events(bytes, self.max_value(), len, |_, count| {
+                        *sum += u64::from(count);
+                    })
+                    .map_err(|fault| fault.at(self.place(first + k)))?;
                 }
                 stream::LITERAL => *sum += self.sum_scalar(first + k, len)?,
                 _ => models.push(k),
