@@ -95,6 +95,24 @@ fn round_trip<S: QemSample + PartialEq + std::fmt::Debug>(frames: &[S], pixels: 
     }
 }
 
+#[test]
+fn every_way_of_coding_is_chosen_where_it_is_shortest() {
+    let zeros = [0u16; 512];
+    let mut two = zeros;
+    (two[3], two[511]) = (1, 128);
+    assert_eq!(stream::encode(&zeros), (stream::ZERO, vec![]));
+    assert_eq!(stream::encode(&[300; 512]), (stream::CONSTANT, vec![44, 1]));
+    // Position in bits 7 to 15, count minus one below.
+    assert_eq!(stream::encode(&two), (stream::SPARSE, vec![0x80, 0x01, 0xff, 0xff]));
+    two[3] = 129;
+    let (selector, bytes) = stream::encode(&two);
+    assert!(selector < 64 && bytes.len() < 1024);
+    let noise: Vec<u16> = (0..512).map(|i| i * 127).collect();
+    let (selector, bytes) = stream::encode(&noise);
+    assert_eq!((selector, bytes.len()), (stream::LITERAL, 1024));
+    assert!(bytes.as_chunks().0.iter().map(|&b| u16::from_le_bytes(b)).eq(noise));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -107,6 +125,22 @@ proptest! {
     fn counts_come_back_u8((pixels, frames) in array()) {
         let frames: Vec<u8> = frames.iter().map(|&v| v as u8).collect();
         round_trip(&frames, pixels);
+    }
+
+    #[test]
+    fn no_way_of_coding_is_shorter((_, column) in array()) {
+        for column in column.chunks(BLOCK_SCANS) {
+            let (_, chosen) = stream::encode(column);
+            let events = column.iter().filter(|&&v| v > 0).count();
+            let model = (0..64).map(|m| stream::encode_model(m, column).len()).min().unwrap();
+            let mut least = model.min(2 * column.len());
+            if column.iter().all(|&v| v <= 128) {
+                least = least.min(2 * events);
+            }
+            // Models are compared by their exact cost; streams have whole bytes.
+            prop_assert!(chosen.len() <= least + 1, "{} bytes, {} are enough", chosen.len(), least);
+            prop_assert!(chosen.len() <= 2 * column.len());
+        }
     }
 
     #[test]
