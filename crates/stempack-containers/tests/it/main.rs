@@ -7,3 +7,4 @@ mod enrich;
 mod mutation;
 mod produce;
 mod properties;
+mod qem_corpus;
