@@ -1,12 +1,11 @@
 //! SHA-256 digests as values, and of whole files.
 
 use sha2::{Digest as _, Sha256};
-use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use stempack_model::{Error, Result, Task};
+use stempack_model::{Error, Result, Task, little_endian_words};
 
 /// A SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,11 +52,7 @@ impl Hasher {
     }
     /// Hashes samples as little-endian words.
     pub(crate) fn update_u16(&mut self, samples: &[u16]) {
-        self.0.update(little_endian(samples, |s| s.to_le_bytes()));
-    }
-    /// Hashes samples as little-endian words.
-    pub(crate) fn update_u32(&mut self, samples: &[u32]) {
-        self.0.update(little_endian(samples, |s| s.to_le_bytes()));
+        self.0.update(little_endian_words(samples, |s| s.to_le_bytes()));
     }
     /// Hashes two streams in turns of one block. A SHA-256 is one chain of dependent instructions; a processor works on
     /// two chains at once when their blocks alternate, which takes a fifth less time than one after the other.
@@ -83,17 +78,6 @@ impl Hasher {
     pub(crate) fn finish(self) -> Digest {
         Digest(self.0.finalize().into())
     }
-}
-
-/// Samples as little-endian bytes, without a copy where memory already is little-endian.
-pub(crate) fn little_endian<T: bytemuck::NoUninit, const N: usize>(
-    samples: &[T],
-    bytes: impl Fn(T) -> [u8; N],
-) -> Cow<'_, [u8]> {
-    if cfg!(target_endian = "little") {
-        return Cow::Borrowed(bytemuck::cast_slice(samples));
-    }
-    Cow::Owned(samples.iter().flat_map(|&s| bytes(s)).collect())
 }
 
 /// Hashes a whole file, reporting and checking `task` on the way.

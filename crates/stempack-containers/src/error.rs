@@ -7,6 +7,8 @@ stempack_model::error_codes! {
         NotAPack = "not_a_pack", NotThisFormat;
         /// The prelude's ranges contradict each other or the file.
         Prelude = "prelude_range", Malformed;
+        /// Floats cannot be packed as counts.
+        FloatSamples = "float_samples", Unsupported;
         /// The manifest or index is larger than any real one.
         TooLarge = "metadata_too_large", Limit;
         /// The manifest's checksum does not match.

@@ -189,6 +189,15 @@ macro_rules! sample_types {
                     $(SamplesRef::$name(v) => Samples::$name(v.to_vec()),)*
                 }
             }
+            /// One sample as an integer that holds every type; `None` for floats.
+            ///
+            /// # Panics
+            /// When `index` lies outside.
+            pub fn integer(self, index: usize) -> Option<i128> {
+                match self {
+                    $(SamplesRef::$name(v) => <$rust as Widen>::widen(v[index]),)*
+                }
+            }
             /// The samples as little-endian bytes; a copy only where memory is big-endian.
             pub fn little_endian(self) -> Cow<'a, [u8]> {
                 match self {
@@ -252,6 +261,31 @@ impl SampleType {
 impl fmt::Display for SampleType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// Integers widened without loss; floats are none.
+trait Widen {
+    fn widen(self) -> Option<i128>;
+}
+macro_rules! widen {
+    ($($rust:ty),*) => {
+        $(impl Widen for $rust {
+            fn widen(self) -> Option<i128> {
+                Some(self.into())
+            }
+        })*
+    };
+}
+widen!(u8, u16, u32, u64, i8, i16, i32, i64);
+impl Widen for f32 {
+    fn widen(self) -> Option<i128> {
+        None
+    }
+}
+impl Widen for f64 {
+    fn widen(self) -> Option<i128> {
+        None
     }
 }
 

@@ -11,6 +11,8 @@ stempack_model::error_codes! {
         NoAcquisition = "no_acquisition", NotThisFormat;
         /// The HDF5 library cannot make sense of a file that has the signature.
         UnreadableHdf5 = "unreadable_hdf5", Malformed;
+        /// The HDF5 library does not come back from a file.
+        Hdf5Stuck = "hdf5_stuck", Malformed;
         /// A referenced file or dataset is not there.
         MissingMember = "missing_member", Conflict;
         /// Members disagree with each other or with the recorded frame count.

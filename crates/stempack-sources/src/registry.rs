@@ -1,6 +1,7 @@
 //! The list of formats: one line each.
 
 use crate::error::SourceCode;
+use crate::hdf5::watched;
 use crate::{OpenOptions, arina, refuse};
 use std::path::Path;
 use std::sync::Arc;
@@ -52,6 +53,11 @@ pub struct Candidate {
 /// # Errors
 /// `io`.
 pub fn explain(path: &Path) -> Result<Vec<Candidate>> {
+    let owned = path.to_owned();
+    watched(path, move || candidates(&owned))
+}
+
+fn candidates(path: &Path) -> Result<Vec<Candidate>> {
     let found = std::fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
     if found.is_dir() {
         return Err(unknown(path, "is a folder").hint("name the file to open, for example its `*_master.h5`"));
@@ -74,7 +80,12 @@ pub fn explain(path: &Path) -> Result<Vec<Candidate>> {
 /// # Errors
 /// `unknown_format` when no reader recognises the contents; otherwise what the reader says.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> {
-    let candidates = explain(path)?;
+    let (owned, options) = (path.to_owned(), *options);
+    watched(path, move || open_best(&owned, &options))
+}
+
+fn open_best(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> {
+    let candidates = candidates(path)?;
     let best = candidates.first().filter(|c| c.score.is_some());
     match best.and_then(|best| FORMATS.iter().find(|f| f.name == best.format)) {
         Some(format) => (format.open)(path, options),

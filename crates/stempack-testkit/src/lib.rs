@@ -5,5 +5,5 @@ mod memory;
 mod npy;
 
 pub use corpus::{corpus, expectations};
-pub use memory::{MemorySource, quiet_acquisition};
+pub use memory::{MemorySource, count, quiet_acquisition};
 pub use npy::{Array, read_npy};

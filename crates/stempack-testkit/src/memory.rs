@@ -106,3 +106,12 @@ impl FrameSource for MemorySource {
         Ok(())
     }
 }
+
+/// One sample as an unsigned count.
+///
+/// # Panics
+/// For floats and negative integers.
+pub fn count(samples: &Samples, index: usize) -> u64 {
+    let value = samples.as_ref().integer(index).expect("integers");
+    value.try_into().expect("a count")
+}

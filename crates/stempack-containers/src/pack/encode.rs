@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use std::ops::Range;
 use stempack_codecs::shard::{Profile, ShardBuilder};
 use stempack_codecs::tile::{self, EncodedTile, TileSample};
-use stempack_model::{Acquisition, Error, FrameSource, Result, Samples, Task};
+use stempack_model::{Acquisition, Error, FrameSource, Result, SampleType, Samples, Task};
 
 /// What goes into the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +33,11 @@ impl Mode {
 #[derive(Debug)]
 pub(super) enum Unfit {
     /// An admitted count is too large: scan position, pixel, value.
-    Count { scan: u64, pixel: usize, value: u32 },
+    Count { scan: u64, pixel: usize, value: i128 },
     /// An excluded pixel holds a value of more than 16 bits.
-    WideExcluded { scan: u64, pixel: usize, value: u32 },
+    WideExcluded { scan: u64, pixel: usize, value: i128 },
     /// An excluded pixel is not constant: scan position, pixel, first value, other value.
-    NotConstant { scan: u64, pixel: usize, first: u32, value: u32 },
+    NotConstant { scan: u64, pixel: usize, first: u32, value: i128 },
 }
 
 impl Unfit {
@@ -51,7 +51,10 @@ impl Unfit {
                 format!("count {value} at scan position {scan}, {}", place(pixel))
             }
             Unfit::WideExcluded { scan, pixel, value } => {
-                format!("excluded {} holds {value}, more than 16 bits, at scan position {scan}", place(pixel))
+                format!(
+                    "excluded {} holds {value}, which is no count of 16 bits, at scan position {scan}",
+                    place(pixel)
+                )
             }
             Unfit::NotConstant { scan, pixel, first, value } => {
                 format!("excluded {} holds {first} first and {value} at scan position {scan}", place(pixel))
@@ -74,11 +77,26 @@ impl Unfit {
     }
 }
 
-/// A sample of any supported source.
-trait SourceSample: Copy + Send + Sync + Into<u32> {}
-impl SourceSample for u8 {}
-impl SourceSample for u16 {}
-impl SourceSample for u32 {}
+/// An integer sample of any source.
+trait SourceSample: Copy + Send + Sync + Into<i128> {
+    /// The count, or the largest u32 for what is no count of 32 bits.
+    fn wide(self) -> u32;
+}
+macro_rules! source_samples {
+    ($($unsigned:ident)* ; $($other:ident)*) => {
+        $(impl SourceSample for $unsigned {
+            fn wide(self) -> u32 {
+                self.into()
+            }
+        })*
+        $(impl SourceSample for $other {
+            fn wide(self) -> u32 {
+                u32::try_from(self).unwrap_or(u32::MAX)
+            }
+        })*
+    };
+}
+source_samples!(u8 u16 u32; u64 i8 i16 i32 i64);
 
 trait Narrow: Copy + Send + Sync + Default {
     fn narrow(value: u32) -> Self;
@@ -104,6 +122,11 @@ pub(super) struct Encoder<'a> {
     scans_done: u64,
     constants: Vec<u32>,
     working_is_raw: bool,
+    /// Whether the source already holds the words of the raw stream.
+    native: bool,
+    /// Whether constants of excluded pixels may be wider than 16 bits: those of u32 sources, which is what the
+    /// container has room for.
+    wide_constants: bool,
 }
 
 impl<'a> Encoder<'a> {
@@ -127,6 +150,8 @@ impl<'a> Encoder<'a> {
             scans_done: 0,
             constants: Vec::new(),
             working_is_raw: working_is_raw(mode, acquisition),
+            native: acquisition.sample == SampleType::U16,
+            wide_constants: acquisition.sample == SampleType::U32,
         }
     }
 
@@ -142,6 +167,12 @@ impl<'a> Encoder<'a> {
             Samples::U8(v) => self.convert(&v[..*len], raw16, working8, working16),
             Samples::U16(v) => self.convert(&v[..*len], raw16, working8, working16),
             Samples::U32(v) => self.convert(&v[..*len], raw16, working8, working16),
+            Samples::U64(v) => self.convert(&v[..*len], raw16, working8, working16),
+            Samples::I8(v) => self.convert(&v[..*len], raw16, working8, working16),
+            Samples::I16(v) => self.convert(&v[..*len], raw16, working8, working16),
+            Samples::I32(v) => self.convert(&v[..*len], raw16, working8, working16),
+            Samples::I64(v) => self.convert(&v[..*len], raw16, working8, working16),
+            Samples::F32(_) | Samples::F64(_) => unreachable!("planning refuses floats"),
         }?;
         Ok(match self.mode {
             Mode::U8 => encode_tiles(&window.working8, self.pixels),
@@ -158,7 +189,7 @@ impl<'a> Encoder<'a> {
         working16: &mut Vec<u16>,
     ) -> Result<(), Unfit> {
         self.check_excluded(window)?;
-        let native = std::mem::size_of::<S>() == 2;
+        let native = self.native;
         let limit = if self.mode == Mode::U8 { 0xff } else { 0xffff };
         let or = match self.mode {
             Mode::U8 => convert(window, working8, self.pixels, &self.admitted, self.excluded),
@@ -182,15 +213,16 @@ impl<'a> Encoder<'a> {
     fn check_excluded<S: SourceSample>(&mut self, window: &[S]) -> Result<(), Unfit> {
         for (k, frame) in window.chunks_exact(self.pixels).enumerate() {
             if self.constants.len() < self.excluded.len() {
-                self.constants = self.excluded.iter().map(|&p| frame[p as usize].into()).collect();
+                self.constants = self.excluded.iter().map(|&p| frame[p as usize].wide()).collect();
             }
             for (&pixel, &first) in self.excluded.iter().zip(&self.constants) {
-                let value: u32 = frame[pixel as usize].into();
+                let sample = frame[pixel as usize];
+                let (wide, value) = (sample.wide(), sample.into());
                 let (scan, pixel) = (self.scans_done + k as u64, pixel as usize);
-                if self.mode != Mode::U16Constants && value > 0xffff {
+                if wide > 0xffff && !(self.mode == Mode::U16Constants && self.wide_constants) {
                     return Err(Unfit::WideExcluded { scan, pixel, value });
                 }
-                if self.mode != Mode::U16Retained && value != first {
+                if self.mode != Mode::U16Retained && wide != first {
                     return Err(Unfit::NotConstant { scan, pixel, first, value });
                 }
             }
@@ -201,8 +233,8 @@ impl<'a> Encoder<'a> {
     fn first_count_above<S: SourceSample>(&self, window: &[S], limit: u32) -> Unfit {
         for (k, frame) in window.chunks_exact(self.pixels).enumerate() {
             for pixel in self.admitted.iter().cloned().flatten() {
-                let value: u32 = frame[pixel].into();
-                if value > limit {
+                if frame[pixel].wide() > limit {
+                    let value = frame[pixel].into();
                     return Unfit::Count { scan: self.scans_done + k as u64, pixel, value };
                 }
             }
@@ -227,7 +259,7 @@ fn convert<S: SourceSample, T: Narrow>(
             let mut or = 0u32;
             for run in runs {
                 for (sample, out) in frame[run.clone()].iter().zip(&mut out[run.clone()]) {
-                    let value: u32 = (*sample).into();
+                    let value = sample.wide();
                     or |= value;
                     *out = T::narrow(value);
                 }

@@ -204,7 +204,10 @@ fn hash_raw(loaded: &LoadedShard, decoder: &super::FrameDecoder, hasher: &mut Ha
         // The recorded digest is of u16 words, whatever the source's own width.
         match &window {
             Samples::U16(words) => hasher.update_u16(&words[..n]),
-            narrower => hasher.update_u16(&(0..n).map(|i| narrower.get(i) as u16).collect::<Vec<_>>()),
+            other => {
+                let word = |i| other.as_ref().integer(i).unwrap_or_default() as u16;
+                hasher.update_u16(&(0..n).map(word).collect::<Vec<_>>());
+            }
         }
     }
 }

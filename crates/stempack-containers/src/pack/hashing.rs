@@ -6,11 +6,11 @@
 
 use super::encode::Mode;
 use crate::Digest;
-use crate::digest::{Hasher, little_endian};
+use crate::digest::Hasher;
 use std::borrow::Cow;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
-use stempack_model::{Acquisition, SampleType, Samples};
+use stempack_model::{Acquisition, SampleType, Samples, little_endian_words};
 
 /// Frames on their way from the source to the hashing thread, with what the encoder makes of them.
 #[derive(Debug)]
@@ -64,11 +64,7 @@ struct Hashers {
 impl Hashers {
     fn feed(&mut self, window: &Window) {
         if let Some(hasher) = &mut self.original {
-            match &window.samples {
-                Samples::U8(v) => hasher.update(&v[..window.len]),
-                Samples::U16(v) => hasher.update_u16(&v[..window.len]),
-                Samples::U32(v) => hasher.update_u32(&v[..window.len]),
-            }
+            hasher.update(&window.samples.head(window.len).little_endian());
         }
         let raw16 = || bytes(window.raw16());
         match (&mut self.raw, self.mode) {
@@ -89,7 +85,7 @@ impl Hashers {
 }
 
 fn bytes(samples: &[u16]) -> Cow<'_, [u8]> {
-    little_endian(samples, |s| s.to_le_bytes())
+    little_endian_words(samples, |s| s.to_le_bytes())
 }
 
 /// The encoder's end: windows to fill, and the way to the hashing thread.

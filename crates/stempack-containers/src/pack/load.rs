@@ -192,6 +192,12 @@ impl FrameDecoder {
             SamplesMut::U8(out) => self.typed(shard, first_scan, out, |v| v as u8, |v| v as u8),
             SamplesMut::U16(out) => self.typed(shard, first_scan, out, |v| v, |v| v as u16),
             SamplesMut::U32(out) => self.typed(shard, first_scan, out, u32::from, |v| v),
+            SamplesMut::U64(out) => self.typed(shard, first_scan, out, u64::from, u64::from),
+            SamplesMut::I8(out) => self.typed(shard, first_scan, out, |v| v as i8, |v| v as i8),
+            SamplesMut::I16(out) => self.typed(shard, first_scan, out, |v| v as i16, |v| v as i16),
+            SamplesMut::I32(out) => self.typed(shard, first_scan, out, i32::from, |v| v as i32),
+            SamplesMut::I64(out) => self.typed(shard, first_scan, out, i64::from, i64::from),
+            SamplesMut::F32(_) | SamplesMut::F64(_) => unreachable!("manifests name integer types only"),
         }
     }
 

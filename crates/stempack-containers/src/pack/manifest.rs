@@ -353,11 +353,10 @@ fn source_note(keys: &Keys<'_>, index: &Index) -> Result<Option<SourceNote>> {
     };
     let keys = Keys { object, prefix: "stempack_source." };
     keys.exactly("schema", SOURCE_NOTE_SCHEMA)?;
-    let sample = match keys.string("dtype")? {
-        "uint8" => SampleType::U8,
-        "uint32" => SampleType::U32,
-        other => return Err(value_error("stempack_source.dtype", other, "uint8` or `uint32")),
-    };
+    let name = keys.string("dtype")?;
+    let sample = SampleType::named(name)
+        .filter(|&t| !t.is_float() && t != SampleType::U16)
+        .ok_or_else(|| value_error("stempack_source.dtype", name, "an integer type other than uint16"))?;
     let excluded_raw_values = keys
         .get("excluded_raw_values")
         .is_some()

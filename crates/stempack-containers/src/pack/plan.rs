@@ -73,9 +73,10 @@ impl Plan {
     }
 }
 
-/// With overlap one window is read, one packed and one hashed at the same time.
+/// With overlap one window is read, one packed and one hashed at the same time, and one waits, so that neither side stops
+/// for the other.
 fn windows(overlap: bool) -> usize {
-    if overlap { 3 } else { 1 }
+    if overlap { 4 } else { 1 }
 }
 
 /// Plans packing `acquisition` into `profile` within the task's memory budget.
@@ -93,6 +94,13 @@ pub fn plan(acquisition: &Acquisition, profile: Profile, reason: &str, task: &Ta
         )
         .hint("state it with --scan ROWSxCOLS")
     })?;
+    if acquisition.sample.is_float() {
+        return Err(Error::new(
+            ContainerCode::FloatSamples,
+            format!("`{}` has {} samples, packs hold integers", acquisition.label, acquisition.sample),
+        )
+        .hint("save it as `.qem`, which keeps every float bit"));
+    }
     let positions = shape.scan.positions();
     if profile == Profile::U8 && !positions.is_multiple_of(profile.tile_scans()) {
         return Err(Error::new(

@@ -20,7 +20,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 use stempack_codecs::pack_u8::NibbleWidths;
 use stempack_codecs::shard::{Profile, ShardBuilder};
-use stempack_model::{Acquisition, Error, FrameSource, MemberDigest, Result, Samples, Task};
+use stempack_model::{Acquisition, Error, FrameSource, MemberDigest, Result, SampleType, Samples, Task};
 
 /// What a production did.
 #[derive(Clone, Debug)]
@@ -54,7 +54,10 @@ pub(super) fn first_choice(
     let u16_mode = |reason: String| -> Result<(Mode, String)> {
         let mut frame = Samples::zeroed(acquisition.sample, acquisition.detector.pixels());
         source.read(0, frame.as_mut(), &task.quiet())?;
-        let wide = acquisition.excluded.pixels.iter().any(|&p| frame.get(p as usize) > 0xffff);
+        let wide = acquisition.excluded.pixels.iter().any(|&p| {
+            acquisition.sample == SampleType::U32
+                && frame.as_ref().integer(p as usize).is_some_and(|v| v > 0xffff)
+        });
         Ok((if wide { Mode::U16Constants } else { Mode::U16Retained }, reason))
     };
     // A shard's payload must not be empty, and in the u8 profile excluded pixels have none.

@@ -6,7 +6,7 @@ use super::receipt::{Receipt, receipt_path};
 use crate::digest::{Hasher, sha256_file};
 use crate::{ContainerCode, Digest};
 use std::path::PathBuf;
-use stempack_model::{Error, FrameSource, Kind, Result, Samples, Task};
+use stempack_model::{Error, FrameSource, Kind, Result, Samples, SamplesRef, Task, with_samples};
 
 /// What the caller brings. Only this seals a file; a receipt that merely lies beside it does not.
 #[derive(Clone, Debug, Default)]
@@ -261,11 +261,7 @@ fn hash_frames(
         task.check()?;
         let n = window.min(loaded.shard.scans() - first) * pixels;
         decoder.decode(&loaded.shard, first, buffer.head_mut(n));
-        match &buffer {
-            Samples::U8(v) => hasher.update(&v[..n]),
-            Samples::U16(v) => hasher.update_u16(&v[..n]),
-            Samples::U32(v) => hasher.update_u32(&v[..n]),
-        }
+        hasher.update(&buffer.head(n).little_endian());
     }
     Ok(())
 }
@@ -283,7 +279,7 @@ pub struct Comparison {
     /// Whether raw arrays were compared (else working arrays).
     pub kind: FrameKind,
     /// First difference: scan position, pixel, value in the pack, value in the source.
-    pub first_difference: Option<(usize, usize, u64, u64)>,
+    pub first_difference: Option<(usize, usize, i128, i128)>,
 }
 
 /// Compares every sample of a pack with an original, raw where the pack can prove raw values.
@@ -306,6 +302,12 @@ pub fn compare(pack: &PackFile, source: &dyn FrameSource, task: &Task) -> Result
                 acquisition.frame_count,
                 acquisition.detector
             ),
+        ));
+    }
+    if acquisition.sample.is_float() {
+        return Err(Error::new(
+            ContainerCode::ShapesDiffer,
+            format!("the pack holds integers, the source {}", acquisition.sample),
         ));
     }
     let raw = pack.manifest().raw_access.is_exact();
@@ -332,13 +334,10 @@ pub fn compare(pack: &PackFile, source: &dyn FrameSource, task: &Task) -> Result
                     pack.excluded().iter().for_each(|&p| zero(&mut original, frame * pixels + p as usize));
                 }
             }
-            if let Some(at) = first_difference(&packed, &original, n) {
+            if let Some((at, ours, theirs)) = first_difference(packed.head(n), original.head(n)) {
                 task.finish();
                 let (scan, pixel) = (base + first + at / pixels, at % pixels);
-                return Ok(Comparison {
-                    kind,
-                    first_difference: Some((scan, pixel, packed.get(at), original.get(at))),
-                });
+                return Ok(Comparison { kind, first_difference: Some((scan, pixel, ours, theirs)) });
             }
             task.advance(n as u64);
         }
@@ -349,20 +348,18 @@ pub fn compare(pack: &PackFile, source: &dyn FrameSource, task: &Task) -> Result
 }
 
 fn zero(samples: &mut Samples, at: usize) {
-    match samples {
-        Samples::U8(v) => v[at] = 0,
-        Samples::U16(v) => v[at] = 0,
-        Samples::U32(v) => v[at] = 0,
-    }
+    with_samples!(Samples, samples, v => v[at] = Default::default());
 }
 
-fn first_difference(a: &Samples, b: &Samples, n: usize) -> Option<usize> {
-    match (a, b) {
-        (Samples::U8(a), Samples::U8(b)) if a[..n] == b[..n] => None,
-        (Samples::U16(a), Samples::U16(b)) if a[..n] == b[..n] => None,
-        (Samples::U32(a), Samples::U32(b)) if a[..n] == b[..n] => None,
-        _ => (0..n).find(|&i| a.get(i) != b.get(i)),
+/// Place and both values of the first samples that differ; both are integers.
+fn first_difference(a: SamplesRef<'_>, b: SamplesRef<'_>) -> Option<(usize, i128, i128)> {
+    if a.sample_type() == b.sample_type() && a.little_endian() == b.little_endian() {
+        return None;
     }
+    (0..a.len()).find_map(|i| match (a.integer(i), b.integer(i)) {
+        (Some(ours), Some(theirs)) if ours != theirs => Some((i, ours, theirs)),
+        _ => None,
+    })
 }
 
 impl PackFile {

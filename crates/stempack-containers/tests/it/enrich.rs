@@ -5,7 +5,7 @@ use stempack_containers::pack::{
     DetectorCalibration, Enrichment, Evidence, FrameKind, PackFile, RawAccess, enrich, verify,
 };
 use stempack_model::{Samples, Task};
-use stempack_testkit::{corpus, expectations};
+use stempack_testkit::{corpus, count, expectations};
 
 fn calibration() -> DetectorCalibration {
     DetectorCalibration {
@@ -77,7 +77,7 @@ fn constants_must_give_the_recorded_raw_stream() {
     decoder.decode(&loaded.shard, 0, frames.as_mut());
     let excluded = pack.excluded()[0] as usize;
     let with = |constant: u16| {
-        let word = |i: usize| if i % 4 == excluded { constant } else { frames.get(i) as u16 };
+        let word = |i: usize| if i % 4 == excluded { constant } else { count(&frames, i) as u16 };
         Digest::of(&(0..frames.len()).flat_map(|i| word(i).to_le_bytes()).collect::<Vec<u8>>())
     };
     let truth =

@@ -26,7 +26,7 @@ use stempack_containers::pack::{
     DetectorCalibration, Evidence, FrameKind, PackFile, PackOptions, ProfileChoice, RawAccess, pack, verify,
 };
 use stempack_model::{Kind, Result, SampleType, Samples, Task};
-use stempack_testkit::MemorySource;
+use stempack_testkit::{MemorySource, count};
 
 /// Everything that a reader of a pack can get out of it.
 #[derive(Debug, PartialEq)]
@@ -54,7 +54,7 @@ fn view(pack: &PackFile) -> Result<View> {
             let len = pack.scans_per_shard() * pack.shape().detector.pixels();
             let mut frames = Samples::zeroed(decoder.sample_type(), len);
             decoder.decode(&loaded.shard, 0, frames.as_mut());
-            all.extend((0..len).map(|i| frames.get(i)));
+            all.extend((0..len).map(|i| count(&frames, i)));
             widths.extend(loaded.max_widths);
         }
         Ok::<_, stempack_model::Error>((decoder.sample_type(), all))
@@ -95,7 +95,7 @@ impl Specimen {
         let view = view(&opened).unwrap();
         assert_eq!(
             view.raw.1,
-            (0..source.frames().len()).map(|i| source.frames().get(i)).collect::<Vec<_>>()
+            (0..source.frames().len()).map(|i| count(source.frames(), i)).collect::<Vec<_>>()
         );
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
         let (json, index, index_bytes) = (word(8), word(16), word(20));

@@ -7,7 +7,7 @@ use stempack_containers::pack::{
     Evidence, FrameKind, PackFile, PackOptions, ProfileChoice, RawAccess, pack, receipt_path, verify,
 };
 use stempack_model::{SampleType, Samples, Task};
-use stempack_testkit::MemorySource;
+use stempack_testkit::{MemorySource, count};
 
 /// Pseudo-random counts up to `max`, small ones more often than large ones.
 pub(super) fn counts(seed: u64, len: usize, max: u64) -> Vec<u64> {
@@ -24,7 +24,29 @@ pub(super) fn samples(sample: SampleType, values: &[u64]) -> Samples {
         SampleType::U8 => Samples::U8(values.iter().map(|&v| v as u8).collect()),
         SampleType::U16 => Samples::U16(values.iter().map(|&v| v as u16).collect()),
         SampleType::U32 => Samples::U32(values.iter().map(|&v| v as u32).collect()),
+        SampleType::U64 => Samples::U64(values.to_vec()),
+        SampleType::I8 => Samples::I8(values.iter().map(|&v| v as i8).collect()),
+        SampleType::I16 => Samples::I16(values.iter().map(|&v| v as i16).collect()),
+        SampleType::I32 => Samples::I32(values.iter().map(|&v| v as i32).collect()),
+        SampleType::I64 => Samples::I64(values.iter().map(|&v| v as i64).collect()),
+        SampleType::F32 | SampleType::F64 => panic!("packs hold integers"),
     }
+}
+
+const INTEGERS: [SampleType; 8] = [
+    SampleType::U8,
+    SampleType::U16,
+    SampleType::U32,
+    SampleType::U64,
+    SampleType::I8,
+    SampleType::I16,
+    SampleType::I32,
+    SampleType::I64,
+];
+
+/// The largest value of an integer type.
+fn largest_of(sample: SampleType) -> u64 {
+    sample.max_unsigned().unwrap_or((1 << (8 * sample.bytes() - 1)) - 1)
 }
 
 /// What an excluded pixel holds.
@@ -62,7 +84,10 @@ fn case() -> impl Strategy<Value = Case> {
     let side = prop_oneof![2 => 1usize..=40, 1 => prop::sample::select(vec![8, 16, 32])];
     let scan = (side.clone(), side);
     let detector = (1usize..=12, 1usize..=12);
-    let sample = prop::sample::select(vec![SampleType::U8, SampleType::U16, SampleType::U32]);
+    let sample = prop_oneof![
+        3 => prop::sample::select(vec![SampleType::U8, SampleType::U16, SampleType::U32]),
+        1 => prop::sample::select(INTEGERS.to_vec()),
+    ];
     let choice = prop::sample::select(vec![ProfileChoice::Auto, ProfileChoice::U8, ProfileChoice::U16]);
     // Bits of the largest count; 32 of them only in one admitted sample of the whole source.
     let bits = prop_oneof![4 => 0u32..=8, 3 => 9u32..=16, 1 => 17u32..=32];
@@ -78,7 +103,7 @@ fn case() -> impl Strategy<Value = Case> {
     (scan, detector, sample, choice, bits, stuck, budget, any::<u64>()).prop_map(
         |(scan, detector, sample, choice, bits, stuck, budget, seed)| {
             let (positions, pixels) = (scan.0 * scan.1, detector.0 * detector.1);
-            let clip = sample.max_value();
+            let clip = largest_of(sample);
             let max = ((1u64 << bits) - 1).min(clip);
             let mut values = counts(seed, positions * pixels, if bits > 16 { 300.min(clip) } else { max });
             let at = (seed >> 7) as usize % values.len();
@@ -136,6 +161,8 @@ impl Rules {
         unless(admitted <= 0xffff, "count_too_large", false);
         unless(constant, "excluded_pixel_not_constant", true);
         unless(narrow, "count_too_large", true);
+        // Wider constants have a place in the container only as those of u32 sources.
+        unless(narrow || case.sample == SampleType::U32, "count_too_large", false);
         unless(narrow || constant, "excluded_pixel_not_constant", false);
         // A u8 payload must not be empty, and excluded pixels have none.
         unless(case.excluded.len() < pixels, "no_admitted_pixel", true);
@@ -173,7 +200,7 @@ fn array(pack: &PackFile, kind: FrameKind) -> (SampleType, Vec<u64>) {
         let len = pack.scans_per_shard() * pack.shape().detector.pixels();
         let mut frames = Samples::zeroed(decoder.sample_type(), len);
         decoder.decode(&loaded.shard, 0, frames.as_mut());
-        all.extend((0..len).map(|i| frames.get(i)));
+        all.extend((0..len).map(|i| count(&frames, i)));
     }
     (decoder.sample_type(), all)
 }
@@ -264,11 +291,11 @@ proptest! {
 /// Every pixel excluded, all zeros, one sample: what the generator meets too seldom.
 #[test]
 fn the_edges_of_the_rules() {
-    for sample in [SampleType::U8, SampleType::U16, SampleType::U32] {
+    for sample in INTEGERS {
         for choice in [ProfileChoice::Auto, ProfileChoice::U8, ProfileChoice::U16] {
             for scan in [(1, 1), (4, 8)] {
                 for value in [0, 1, 255, 256, 65535, 65536, u64::from(u32::MAX)] {
-                    if value > sample.max_value() {
+                    if value > largest_of(sample) {
                         continue;
                     }
                     for (detector, excluded) in [((1, 1), vec![]), ((1, 1), vec![0]), ((1, 3), vec![0, 1, 2])]
@@ -281,4 +308,31 @@ fn the_edges_of_the_rules() {
             }
         }
     }
+}
+
+/// A negative sample is no count: refused with its value and place, whatever the profile.
+#[test]
+fn negative_samples_are_refused() {
+    let frames = Samples::I16((0..32 * 4).map(|i| if i == 77 { -3 } else { 1 }).collect());
+    let source = MemorySource::new((4, 8), (2, 2), frames);
+    let dir = tempfile::tempdir().unwrap();
+    for profile in [ProfileChoice::Auto, ProfileChoice::U8, ProfileChoice::U16] {
+        let options = PackOptions { profile, ..PackOptions::default() };
+        let error = pack(&source, &dir.path().join("out.h5"), &options, &Task::new()).unwrap_err();
+        assert_eq!(error.code(), "count_too_large");
+        assert!(
+            error.message().contains("count -3 at scan position 19, pixel 1 (row 0, column 1)"),
+            "{error}"
+        );
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn floats_are_refused_with_what_to_use_instead() {
+    let source = MemorySource::new((4, 8), (1, 1), Samples::F32(vec![0.0; 32]));
+    let dir = tempfile::tempdir().unwrap();
+    let error = pack(&source, &dir.path().join("out.h5"), &PackOptions::default(), &Task::new()).unwrap_err();
+    assert_eq!(error.code(), "float_samples");
+    assert!(error.advice().is_some_and(|h| h.contains(".qem")));
 }

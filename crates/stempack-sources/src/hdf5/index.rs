@@ -133,6 +133,7 @@ impl DatasetIndex {
     /// `unsupported_layout`, `unsupported_filter`, `too_large`, `missing_chunk`, `corrupt_payload`,
     /// `unreadable_hdf5`; the message names file and dataset.
     pub fn build(file: &File, dataset: &Dataset) -> Result<Self> {
+        super::watch::step();
         Builder { file, dataset, user_block: file.user_block() }
             .build()
             .map_err(|e| e.at(format_args!("`{}` of `{}`", dataset.path(), file.name())))
@@ -345,6 +346,7 @@ impl Builder<'_> {
         self.dataset
             .inner
             .chunks_visit(|info| {
+                super::watch::step();
                 match place(info.offset, dims, grid) {
                     Some(index) => {
                         let chunk =

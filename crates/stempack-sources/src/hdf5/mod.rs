@@ -9,11 +9,14 @@ mod pipeline;
 mod raw;
 mod read;
 mod value;
+mod watch;
 
 pub use index::{Chunk, Chunks, DatasetIndex, Element, ElementClass, MAX_CHUNK_BYTES, Order, Storage};
 pub use pipeline::{Filter, Pipeline};
 pub use read::{ReadCause, ReadFailure};
 pub use value::{MAX_NUMBERS, MAX_TEXT, Value};
+pub use watch::set_patience;
+pub(crate) use watch::watched;
 
 pub(crate) use value::shortest;
 
@@ -160,6 +163,7 @@ impl File {
                 .with("path", path.display().to_string()));
         }
         let bytes = std::fs::metadata(path).map_err(|e| Error::io("stat", path, e))?.len();
+        watch::check(path)?;
         let inner = h5::File::with_options()
             .with_fapl(|access| access.file_locking(false))
             .open(path)
@@ -167,6 +171,7 @@ impl File {
                 Error::new(SourceCode::UnreadableHdf5, format!("cannot open `{name}` as HDF5: {}", said(&e)))
                     .with("path", path.display().to_string())
             })?;
+        watch::step();
         Ok(File { inner, path: path.to_owned(), name, bytes })
     }
 
@@ -251,6 +256,7 @@ impl File {
     }
 
     fn open_child(&self, group: &Group, name: &str) -> Result<Found> {
+        watch::step();
         let path = format!("{}/{name}", group.path);
         let kind = group.inner.loc_type_by_name(name).map_err(|e| self.broken("look at", &path, &e))?;
         match kind {
@@ -271,6 +277,7 @@ impl File {
     /// # Errors
     /// `unreadable_hdf5`, or `too_large` for a group with more links than any acquisition has.
     pub fn links(&self, group: &Group) -> Result<Vec<(String, Link)>> {
+        watch::step();
         let (names, complete) = raw::names(group.inner.id(), MAX_LINKS).ok_or_else(|| {
             Error::new(
                 SourceCode::UnreadableHdf5,
@@ -338,11 +345,13 @@ fn components(path: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 fn attribute(of: &h5::Location, name: &str) -> Option<Value> {
+    watch::step();
     let found = of.attr(name).ok()?;
     value::read(&found)
 }
 
 fn attribute_names(of: &h5::Location) -> Vec<String> {
+    watch::step();
     let mut names = of.attr_names().unwrap_or_default();
     names.sort();
     names

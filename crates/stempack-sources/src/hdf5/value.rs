@@ -102,6 +102,7 @@ pub(crate) fn shortest(x: f64) -> String {
 ///
 /// The caller has made sure that reading does not leave the file (virtual or external storage).
 pub(super) fn read(object: &Container) -> Option<Value> {
+    super::watch::step();
     let descriptor = object.dtype().ok()?.to_descriptor().ok()?;
     let space = object.space().ok()?;
     let count = if space.is_null() { 0 } else { space.size() };

@@ -8,7 +8,9 @@ use stempack_sources::{OpenOptions, catalog};
 
 fn first_values(path: &std::path::Path) -> Vec<u64> {
     let source = open(path);
-    (0..source.acquisition().frame_count).map(|f| read(&*source, f, 1).unwrap().as_ref().to_f64()[0] as u64).collect()
+    (0..source.acquisition().frame_count)
+        .map(|f| read(&*source, f, 1).unwrap().as_ref().to_f64()[0] as u64)
+        .collect()
 }
 
 #[test]

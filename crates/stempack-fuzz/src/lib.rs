@@ -1,0 +1,30 @@
+//! What every fuzz target does with its bytes: anything is refused or read, nothing panics, and what is encoded comes
+//! back.
+//!
+//! The programs in `fuzz/fuzz_targets` only pass bytes on. The bodies are here so that ordinary tests replay, without
+//! a fuzzer, every input that once failed: `fuzz/regressions/TARGET/*`.
+
+mod codecs;
+mod containers;
+mod sources;
+
+/// A target and its name.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    ("codec_lz4", codecs::lz4),
+    ("codec_bitshuffle", codecs::bitshuffle),
+    ("codec_pack_tables", codecs::pack_tables),
+    ("container_pack", containers::pack),
+    ("source_hdf5", sources::hdf5),
+];
+
+/// Runs a target by its name.
+///
+/// # Panics
+/// When there is no such target, or when the target finds a fault.
+pub fn run(name: &str, data: &[u8]) {
+    let (_, target) = TARGETS.iter().find(|(n, _)| *n == name).expect("a target of the list");
+    target(data);
+}
