@@ -8,3 +8,4 @@ mod mutation;
 mod produce;
 mod properties;
 mod qem_corpus;
+mod qem_write;
