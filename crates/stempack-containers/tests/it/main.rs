@@ -8,4 +8,5 @@ mod mutation;
 mod produce;
 mod properties;
 mod qem_corpus;
+mod qem_oracle;
 mod qem_write;

@@ -17,7 +17,7 @@ use stempack_model::{
 use stempack_testkit::{MemorySource, corpus};
 
 /// Counts that use every way to code a column: zero, constant, rare, entropy coded, and large.
-fn counts(scans: usize, pixels: usize, most: u64) -> Vec<u64> {
+pub(crate) fn counts(scans: usize, pixels: usize, most: u64) -> Vec<u64> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     (0..scans * pixels)
         .map(|i| {
@@ -39,7 +39,7 @@ fn source(scan: (usize, usize), detector: (usize, usize), frames: Samples) -> Me
     MemorySource::new(scan, detector, frames)
 }
 
-fn names(folder: &Path) -> Vec<String> {
+pub(crate) fn names(folder: &Path) -> Vec<String> {
     let mut all: Vec<_> =
         std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     all.sort();
