@@ -17,6 +17,8 @@ pub const TARGETS: &[Target] = &[
     ("codec_bitshuffle", codecs::bitshuffle),
     ("codec_pack_tables", codecs::pack_tables),
     ("container_pack", containers::pack),
+    ("container_qem", containers::qem),
+    ("roundtrip_qem", containers::qem_round_trip),
     ("source_hdf5", sources::hdf5),
 ];
 

@@ -47,6 +47,7 @@ impl QemFile {
                 format!("a mask of {} pixels is no mask of a {detector} detector", members.len()),
             ));
         }
+        self.check_room(8, task)?;
         let plan = columns::plan_mask_subtracting(detector, members, valid);
         let decodes = !(plan.pixels.is_empty() && plan.minus.is_empty());
         let mut sums = vec![0u64; self.shape().scan.positions()];
@@ -84,6 +85,18 @@ impl QemFile {
             })
         })?;
         Ok(sums)
+    }
+
+    /// A few bytes of zeros can stand for any number of scan positions; their results may still not fit.
+    fn check_room(&self, bytes_a_position: u64, task: &Task) -> Result<()> {
+        let needed = self.shape().scan.positions() as u64 * bytes_a_position;
+        if needed <= task.memory_budget() / 2 {
+            return Ok(());
+        }
+        Err(Error::new(
+            ModelCode::OverBudget,
+            format!("results for {} take {needed} bytes, half of {} may be used", self.shape().scan, task.memory_budget()),
+        ))
     }
 
     /// Runs `with` on every block and its part of `sums`, in parallel, a bounded number of blocks at a time.
@@ -149,6 +162,7 @@ impl QemFile {
     /// `not_counts`; those of reading; `cancelled`.
     pub fn moments(&self, task: &Task) -> Result<QemMoments> {
         self.valid()?;
+        self.check_room(24, task)?;
         let n = self.shape().scan.positions();
         let (detector, excluded) = (self.shape().detector, &self.described().excluded.pixels);
         let mut m = QemMoments { total: vec![0; n], row: vec![0; n], col: vec![0; n] };
