@@ -220,6 +220,22 @@ impl PackedShard {
         };
         (self.payload.len() + index) as u64
     }
+    /// Payload bytes of `pixel`, all tiles together.
+    ///
+    /// # Panics
+    /// When `pixel` is out of range.
+    pub fn pixel_bytes(&self, pixel: usize) -> u64 {
+        assert!(pixel < self.pixels);
+        let end = (self.payload.len() - READ_SLACK) / 4;
+        let base = |pixel: usize| match &self.index {
+            _ if pixel == self.pixels => end,
+            TileIndex::Nibbles { words, .. } => {
+                words[pixel * pack_u8::header_words_per_pixel(self.tiles)] as usize
+            }
+            TileIndex::Widths { bases, .. } => bases[pixel] as usize,
+        };
+        4 * (base(pixel + 1) - base(pixel)) as u64
+    }
     /// Writes the widths of `pixel`'s tiles to `widths` (one per tile) and returns its payload, slack behind it.
     ///
     /// # Panics

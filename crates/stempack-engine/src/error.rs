@@ -9,5 +9,11 @@ stempack_model::error_codes! {
         BufferShape = "buffer_shape", Usage;
         /// A scan position does not exist.
         OutsideScan = "outside_scan", Usage;
+        /// A series of no resident.
+        SeriesEmpty = "series_empty", Usage;
+        /// A resident is in a series twice.
+        SeriesTwice = "series_twice", Usage;
+        /// Residents of a series have different detectors.
+        SeriesDetectors = "series_detectors", Conflict;
     }
 }

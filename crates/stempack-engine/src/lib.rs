@@ -9,10 +9,12 @@ mod error;
 mod frames;
 mod reduce;
 mod resident;
+mod session;
 mod shardwise;
 
 pub use error::EngineCode;
 pub use resident::{Capability, Resident, ResidentReport};
+pub use session::{DetectorSession, Prepared, Series, UpdateMode, UpdateReport};
 pub use shardwise::ShardReader;
 
 /// Threads that products use.

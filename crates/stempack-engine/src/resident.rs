@@ -160,6 +160,24 @@ impl Resident {
         }
     }
 
+    /// Exact sums of the given pixels at every scan position.
+    pub(crate) fn sums(&self, pixels: &[u32], task: &Task) -> Result<Vec<u64>> {
+        reduce::virtual_image(self.kernel, &self.parts(), pixels, task)
+    }
+    /// Payload bytes of each pixel over all shards.
+    pub(crate) fn pixel_bytes(&self) -> Vec<u64> {
+        let bytes = |p: usize| self.shards.iter().map(|s| s.shard.pixel_bytes(p)).sum();
+        (0..self.max_widths.len()).map(bytes).collect()
+    }
+    /// The largest count that the widths of a pixel allow.
+    pub(crate) fn max_count_of(&self, pixel: u32) -> u64 {
+        max_count(self.max_widths[pixel as usize])
+    }
+    /// One entry per detector pixel.
+    pub(crate) fn excluded(&self) -> &[bool] {
+        &self.frames.excluded
+    }
+
     fn parts(&self) -> Vec<Part<'_>> {
         self.shards.iter().map(|s| Part { shard: &s.shard, max_widths: &s.max_widths }).collect()
     }

@@ -20,6 +20,7 @@ pub const TARGETS: &[Target] = &[
     ("container_qem", containers::qem),
     ("roundtrip_qem", containers::qem_round_trip),
     ("source_hdf5", sources::hdf5),
+    ("source_empad_xml", sources::empad_xml),
 ];
 
 /// Runs a target by its name.

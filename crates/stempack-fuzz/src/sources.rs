@@ -74,3 +74,10 @@ fn first_frame(path: &Path) {
         let _ = source.read(0, frame.as_mut(), &Task::new());
     }
 }
+
+/// The XML of an EMPAD acquisition is refused or interpreted.
+pub(crate) fn empad_xml(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        stempack_sources::fuzzing::empad_xml(text);
+    }
+}

@@ -21,6 +21,8 @@ error_codes! {
         MissingScanShape = "missing_scan_shape", Conflict;
         /// The scan shape and the number of frames disagree.
         ScanFrameMismatch = "scan_frame_mismatch", Conflict;
+        /// A scan has too few positions for what is asked.
+        ScanTooSmall = "scan_too_small", Usage;
         /// A scan region is empty or leaves the scan.
         RegionOutside = "region_outside", Usage;
     }

@@ -6,6 +6,7 @@
 
 pub mod disk;
 pub mod display;
+pub mod dpc;
 mod error;
 pub mod mask;
 pub mod moments;
@@ -19,6 +20,7 @@ pub mod sum_image;
 use stempack_model::{Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
 
 pub use disk::{BrightFieldDisk, DiskEvidence, VirtualDetector, measure_disk};
+pub use dpc::{Deflections, DetectorTurn, DpcRounding};
 pub use error::ProductCode;
 pub use mask::DetectorMask;
 pub use moments::{CenterOfMass, Moments};

@@ -19,6 +19,16 @@ stempack_model::error_codes! {
         InconsistentMembers = "inconsistent_members", Conflict;
         /// Several readings are possible and nothing says which one is meant.
         AmbiguousSource = "ambiguous_source", Conflict;
+        /// A metadata file names another data file, or none.
+        WrongPairing = "wrong_pairing", Conflict;
+        /// A metadata text is too large, not UTF-8, malformed, contradicts itself, or asks for more than plain reading.
+        UnsafeMetadata = "unsafe_metadata", Malformed;
+        /// Words are declared as samples but are encoded.
+        EncodedWords = "encoded_words", Unsupported;
+        /// A background that is to be subtracted already was.
+        AlreadySubtracted = "background_already_subtracted", Conflict;
+        /// Dark frames are not those of the data they are meant for.
+        DarkMismatch = "dark_mismatch", Conflict;
         /// A link leaves the folder of its file.
         OutsideLink = "outside_link", Unsupported;
         /// Nothing records a scan shape and nobody stated one.
@@ -31,6 +41,10 @@ stempack_model::error_codes! {
         UnsupportedLayout = "unsupported_layout", Unsupported;
         /// A dataset is stored through a filter that is not read.
         UnsupportedFilter = "unsupported_filter", Unsupported;
+        /// A metadata document does not parse, or lacks or contradicts what its format demands.
+        InvalidMetadata = "invalid_metadata", Malformed;
+        /// A file holds an image with one number for each scan position, and no frames.
+        NotFourDimensional = "not_4d", Unsupported;
         /// Stored samples do not decode, or lie outside their file.
         CorruptPayload = "corrupt_payload", Malformed;
         /// A file is shorter or longer than what it describes.

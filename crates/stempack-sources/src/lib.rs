@@ -5,7 +5,10 @@
 //! names only say where to look. Nothing recorded is guessed, completed or overruled.
 
 mod arina;
+mod background;
 mod catalog;
+mod emd;
+mod empad;
 mod error;
 mod exclusions;
 mod flat;
@@ -20,9 +23,11 @@ mod units;
 mod velox;
 
 pub use catalog::{Catalog, Issue, catalog};
+pub use empad::{MEAN_DARK, MeanDark, mean_dark};
 pub use error::SourceCode;
 pub use registry::{Candidate, explain, open};
 pub use scan_shape::require_shape;
+pub use velox::{ScalarImage, scalar_image};
 
 use std::path::Path;
 use stempack_model::{Error, ScanShape};
@@ -36,6 +41,15 @@ pub struct OpenOptions {
     pub allow_outside_links: bool,
     /// Whether a file may open whose format demands a calibration that is missing.
     pub allow_uncalibrated: bool,
+}
+
+/// Entry points for fuzzing, not part of the interface.
+#[doc(hidden)]
+pub mod fuzzing {
+    /// Any text as the XML of an EMPAD acquisition.
+    pub fn empad_xml(text: &str) {
+        crate::empad::interpret(text);
+    }
 }
 
 /// Name of a file without its folder, for people.

@@ -2,7 +2,7 @@
 
 use crate::error::SourceCode;
 use crate::hdf5::watched;
-use crate::{OpenOptions, arina, refuse};
+use crate::{OpenOptions, arina, emd, empad, refuse, velox};
 use std::path::Path;
 use std::sync::Arc;
 use stempack_model::{Error, FrameSource, Result};
@@ -35,7 +35,7 @@ pub(crate) struct Format {
     pub(crate) open: fn(&Path, &OpenOptions) -> Result<Arc<dyn FrameSource>>,
 }
 
-pub(crate) static FORMATS: &[Format] = &[arina::FORMAT];
+pub(crate) static FORMATS: &[Format] = &[arina::FORMAT, emd::FORMAT, velox::FORMAT, empad::FORMAT];
 
 /// What one format said of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

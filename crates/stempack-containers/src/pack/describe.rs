@@ -226,6 +226,8 @@ impl Facts<'_> {
             "predictedPeakTransientBytes": self.plan.peak_bytes,
             "accountedPeakTransientBytes": finished.peak_bytes,
             "predictedOutputFileMaximumBytes": self.plan.output_maximum_bytes,
+            "predictedReceiptFileMaximumBytes": self.plan.receipt_maximum_bytes,
+            "predictedOutputDiskMaximumBytes": self.plan.disk_maximum_bytes(),
             "timing": {
                 "sourceAuthenticationMilliseconds": authentication,
                 "decodeAndPackingMilliseconds": packing,

@@ -53,6 +53,8 @@ pub struct Plan {
     pub packed_maximum_bytes: u64,
     /// Largest container, in bytes.
     pub output_maximum_bytes: u64,
+    /// Largest receipt, in bytes.
+    pub receipt_maximum_bytes: u64,
     /// Reserved user block.
     pub user_block_bytes: u64,
 }
@@ -173,8 +175,23 @@ pub fn plan(acquisition: &Acquisition, profile: Profile, reason: &str, task: &Ta
             + packed_maximum_bytes
             + (4 << 20)
             + (64 << 10) * shard_count as u64,
+        receipt_maximum_bytes: receipt_maximum(acquisition, shard_count),
         user_block_bytes,
     })
+}
+
+/// 1 MiB, 1 KiB for each shard and member, and the members' paths: what the public producer allows.
+fn receipt_maximum(acquisition: &Acquisition, shards: usize) -> u64 {
+    let members = &acquisition.members;
+    let paths: usize = members.iter().map(|m| m.path.as_os_str().len()).sum();
+    (1 << 20) + 1024 * (shards + members.len()) as u64 + paths as u64
+}
+
+impl Plan {
+    /// Largest space on disk that container and receipt take together.
+    pub fn disk_maximum_bytes(&self) -> u64 {
+        self.output_maximum_bytes + self.receipt_maximum_bytes
+    }
 }
 
 struct Request {
@@ -198,9 +215,13 @@ impl Request {
     fn tiles(&self, scans: usize) -> u64 {
         scans.div_ceil(self.profile.tile_scans()) as u64
     }
-    /// Words when every tile has its maximum width.
+    /// Words when every tile has its maximum width. In the u8 profile excluded pixels have none.
     fn payload_words(&self, scans: usize) -> u64 {
-        self.pixels()
+        let stored = match self.profile {
+            Profile::U8 => self.pixels() - self.excluded as u64,
+            Profile::U16 => self.pixels(),
+        };
+        stored
             * self.tiles(scans)
             * (self.profile.bytes_per_width() / 4) as u64
             * u64::from(self.profile.max_width())
@@ -236,8 +257,16 @@ impl Request {
     fn waste(&self, scans: usize) -> f64 {
         (self.tiles(scans) as usize * self.profile.tile_scans()) as f64 / scans as f64 - 1.0
     }
-    /// Prefers little waste, then the usual shard size or the next best on either side of it, then more overlap.
+    /// In the u16 profile prefers little waste, then the usual shard size or the next best on either side of it, then more overlap.
     fn better(&self, a: &Candidate, b: &Candidate) -> bool {
+        if self.profile == Profile::U8 {
+            // As public producers choose it, so that files are the same: the largest that is not above the usual size.
+            return match (a.scans <= USUAL_SHARD, b.scans <= USUAL_SHARD) {
+                (true, true) => a.scans > b.scans,
+                (false, false) => a.scans < b.scans,
+                (usual, _) => usual,
+            };
+        }
         let tolerable = |c: &Candidate| self.waste(c.scans) <= 0.07;
         match (tolerable(a), tolerable(b)) {
             (true, false) => return true,
@@ -302,6 +331,7 @@ mod tests {
         let r = request((512, 512), (192, 192), Profile::U8);
         let c = |scans| Candidate { scans, in_flight: 1, overlap: false, window_tiles: 1 };
         assert!(r.better(&c(4096), &c(2048)) && r.better(&c(4096), &c(8192)));
+        assert!(r.better(&c(32), &c(8224)) && r.better(&c(8192), &c(16384)));
         // 127 × 131 positions: 131 scans waste almost a whole tile, all 16,637 of them almost nothing.
         let r = request((127, 131), (64, 64), Profile::U16);
         assert!(r.better(&c(16637), &c(131)));

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 use std::path::Path;
-use stempack_containers::pack::{Evidence, FrameKind, PackFile, RawAccess, verify};
-use stempack_model::{Kind, Result, Samples, Task};
+use stempack_codecs::shard::Profile;
+use stempack_containers::pack::{Evidence, FrameKind, PackFile, RawAccess, plan, verify};
+use stempack_model::{Kind, Member, MemberRole, Result, SampleType, Samples, Task};
 use stempack_testkit::{corpus, count, expectations, read_npy};
 
 fn decode(pack: &PackFile, kind: FrameKind) -> Result<Vec<u64>> {
@@ -165,5 +166,46 @@ fn no_flipped_byte_panics() {
             std::fs::write(&path, &flipped).unwrap();
             let _ = refusal(&path);
         }
+    }
+}
+
+/// Shards and largest sizes are those of the public planner. Its transient memory is that of its own way of packing
+/// and not compared.
+#[test]
+fn plans_are_those_of_the_public_planner() {
+    let Some(folder) = corpus("pack") else { return };
+    for case in expectations(&folder.join("fixtures.json"))["plans"].as_array().unwrap() {
+        let size = |value: &Value| value.as_u64().unwrap();
+        let shape: Vec<usize> = case["shape"].as_array().unwrap().iter().map(|n| size(n) as usize).collect();
+        let inputs = &case["inputs"];
+        let mut acquisition =
+            stempack_testkit::quiet_acquisition((shape[0], shape[1]), (shape[2], shape[3]), SampleType::U16);
+        acquisition.excluded.pixels = (0..size(&inputs["excluded"]) as u32).collect();
+        let members = size(&inputs["members"]) as usize;
+        let path = "p".repeat(size(&inputs["path_bytes"]) as usize / members);
+        acquisition.members = vec![Member { path: path.into(), role: MemberRole::Data, bytes: 1 }; members];
+        let task = Task::new().with_memory_budget(64 << 30);
+        let found = plan(&acquisition, Profile::U8, "test", &task);
+        let Some(expected) = case["plan"].as_object() else {
+            assert_eq!(found.unwrap_err().code(), "scan_count_not_supported", "{shape:?}");
+            continue;
+        };
+        let found = found.unwrap();
+        let shards = found.shard_count as u64;
+        // The public planner's user block is always 64 KiB; ours grows with the number of shards.
+        let output = found.output_maximum_bytes - found.user_block_bytes + 65_536;
+        for (key, found) in [
+            ("scans_per_shard", found.scans_per_shard as u64),
+            ("shard_count", shards),
+            ("packed_resident_maximum", found.packed_maximum_bytes),
+            ("output_file_maximum", output),
+            ("receipt_file_maximum", found.receipt_maximum_bytes),
+            ("output_disk_maximum", output + found.receipt_maximum_bytes),
+        ] {
+            assert_eq!(found, size(&expected[key]), "{shape:?} {key}");
+        }
+        let per_shard =
+            size(&expected["header_bytes_per_shard"]) + size(&expected["maximum_payload_bytes_per_shard"]);
+        assert_eq!(found.packed_maximum_bytes, per_shard * shards, "{shape:?}");
     }
 }

@@ -297,12 +297,12 @@ fn velox_step(
 
 /// Texts of the head and of the companion, each within its own bound; the companion's win where names are equal.
 fn retain(all: &mut Described, sources: &Sources<'_>) {
-    let mut kept = retained::collect(sources.head);
+    let mut kept = retained::of_detector(sources.head);
     if all.imported_nxem
         && let Companion::Read { path, .. } = &sources.beside.companion
         && let Ok(file) = File::open(path)
     {
-        let more = retained::collect(&file);
+        let more = retained::of_detector(&file);
         kept.left_out += more.left_out;
         kept.texts.extend(more.texts);
     }

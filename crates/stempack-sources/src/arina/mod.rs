@@ -10,7 +10,7 @@ mod frames;
 mod layout;
 mod metadata;
 mod order;
-mod retained;
+pub(crate) mod retained;
 
 use crate::OpenOptions;
 use crate::hdf5::{self, Found};

@@ -18,9 +18,9 @@ const DEEPEST: usize = 32;
 
 /// Texts by name, and how many there were beyond the bound.
 #[derive(Debug, Default)]
-pub(super) struct Retained {
-    pub(super) texts: BTreeMap<String, String>,
-    pub(super) left_out: usize,
+pub(crate) struct Retained {
+    pub(crate) texts: BTreeMap<String, String>,
+    pub(crate) left_out: usize,
 }
 
 /// Names of the fields that are interpreted, without the leading slash.
@@ -48,12 +48,18 @@ fn interpreted() -> BTreeSet<String> {
         .collect()
 }
 
-/// Collects the texts of a file: values of datasets with their units, and attributes as `path@name`.
-pub(super) fn collect(file: &File) -> Retained {
+/// Collects the texts of a detector file.
+pub(super) fn of_detector(file: &File) -> Retained {
+    collect(file, &interpreted())
+}
+
+/// Collects the texts of a file, those of `first` before all others: values of datasets with their units, and attributes
+/// as `path@name`.
+pub(crate) fn collect(file: &File, first: &BTreeSet<String>) -> Retained {
     let Ok(Found::Group(root)) = file.find("/") else { return Retained::default() };
     let mut walk = Walk { file, seen: Vec::new(), objects: 0, all: BTreeMap::new() };
     walk.group(&root, 0);
-    select(walk.all, &interpreted(), MOST)
+    select(walk.all, first, MOST)
 }
 
 fn select(mut all: BTreeMap<String, String>, first: &BTreeSet<String>, most: usize) -> Retained {

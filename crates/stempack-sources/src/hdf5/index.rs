@@ -81,7 +81,7 @@ pub enum Storage {
     Contiguous(u64),
     /// In chunks.
     Chunked(Chunks),
-    /// Small enough to stand in the object header; the bytes themselves, little-endian.
+    /// Small enough to stand in the object header; the bytes themselves, numbers little-endian.
     Compact(Vec<u8>),
 }
 
@@ -184,6 +184,12 @@ impl Dataset {
                 "numbers that use only some of their bits are not read",
             ));
         }
+        if class == ElementClass::Float && !raw::is_ieee(datatype.id()) {
+            return Err(refuse(
+                SourceCode::UnsupportedLayout,
+                format!("floats of {bytes} bytes that are not IEEE numbers are not read"),
+            ));
+        }
         let order = match datatype.byte_order() {
             ByteOrder::LittleEndian => Order::Little,
             ByteOrder::BigEndian if bytes == 1 || !number => Order::Little,
@@ -273,6 +279,13 @@ impl Builder<'_> {
             };
         };
         self.inside(address, decoded)?;
+        let allocated = raw::storage_bytes(self.dataset.inner.id());
+        if allocated != decoded {
+            return Err(refuse(
+                SourceCode::LengthMismatch,
+                format!("{allocated} bytes are allocated for samples of {decoded} bytes"),
+            ));
+        }
         Ok(address)
     }
 
@@ -296,17 +309,25 @@ impl Builder<'_> {
         if decoded > 1 << 16 {
             return Err(refuse(SourceCode::CorruptPayload, "compact storage of more than 64 KiB"));
         }
-        let unread =
-            || refuse(SourceCode::UnsupportedLayout, "compact storage is read for unsigned integers only");
-        if element.class != ElementClass::Unsigned || element.bytes > 8 {
-            return Err(unread());
+        let inner = &self.dataset.inner;
+        macro_rules! read {
+            ($($class:ident $bytes:literal $kind:ty),*) => {
+                match (element.class, element.bytes) {
+                    $((ElementClass::$class, $bytes) => inner
+                        .read_raw::<$kind>()
+                        .ok()
+                        .map(|v| v.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>()),)*
+                    _ => None,
+                }
+            };
         }
-        let values: Vec<u64> = self.dataset.inner.read_raw().map_err(|_| unread())?;
-        let mut bytes = Vec::with_capacity(decoded as usize);
-        for value in values {
-            bytes.extend_from_slice(&value.to_le_bytes()[..element.bytes]);
-        }
-        if bytes.len() as u64 == decoded { Ok(bytes) } else { Err(unread()) }
+        let bytes = read!(
+            Unsigned 1 u8, Unsigned 2 u16, Unsigned 4 u32, Unsigned 8 u64, Signed 1 i8, Signed 2 i16,
+            Signed 4 i32, Signed 8 i64, Float 4 f32, Float 8 f64
+        );
+        bytes.filter(|b| b.len() as u64 == decoded).ok_or_else(|| {
+            refuse(SourceCode::UnsupportedLayout, "compact storage is read for integers and floats only")
+        })
     }
 
     fn chunked(

@@ -4,13 +4,16 @@
 //! Links are followed by this module, one component at a time, never by the library, so that no recorded name can
 //! lead out of the file unnoticed.
 
+mod frames;
 mod index;
+mod lzf;
 mod pipeline;
 mod raw;
 mod read;
 mod value;
 mod watch;
 
+pub use frames::FrameFailure;
 pub use index::{Chunk, Chunks, DatasetIndex, Element, ElementClass, MAX_CHUNK_BYTES, Order, Storage};
 pub use pipeline::{Filter, Pipeline};
 pub use read::{ReadCause, ReadFailure};
@@ -295,6 +298,11 @@ impl File {
             .filter_map(|name| String::from_utf8(name).ok())
             .filter_map(|name| raw::link(group.inner.id(), &name).map(|link| (name, link.into())))
             .collect())
+    }
+
+    /// The link `name` of a group, or `None` when there is none.
+    pub fn link(&self, group: &Group, name: &str) -> Option<Link> {
+        raw::link(group.inner.id(), name).map(Link::from)
     }
 
     /// The object behind a hard link of `group`.

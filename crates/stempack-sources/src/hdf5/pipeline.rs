@@ -1,5 +1,6 @@
 //! Stored bytes of one chunk → its elements: the filters that are read, and what each of them checks.
 
+use super::lzf;
 use super::raw::RawFilter;
 use crate::error::SourceCode;
 use std::io::Read;
@@ -32,6 +33,15 @@ pub enum Filter {
     },
     /// LZ4 blocks.
     Lz4,
+    /// LZF.
+    Lzf,
+}
+
+impl Filter {
+    /// Whether what it makes has another length than what it was given.
+    fn compresses(self) -> bool {
+        matches!(self, Filter::Deflate | Filter::Lz4 | Filter::Lzf | Filter::BitshuffleLz4 { .. })
+    }
 }
 
 /// Registered name of a filter that is not read, for the refusal.
@@ -40,7 +50,6 @@ fn known_name(id: i32) -> &'static str {
         4 => "szip",
         5 => "n-bit",
         6 => "scale-offset",
-        32_000 => "LZF",
         32_001 => "Blosc",
         32_013 => "ZFP",
         32_015 => "Zstandard",
@@ -99,8 +108,9 @@ impl Pipeline {
                 }
             }
             32_004 => Ok(Filter::Lz4),
+            32_000 => Ok(Filter::Lzf),
             id => Err(unsupported(format!("filter {id} ({}) is not read", known_name(id)))
-                .hint("read are: bitshuffle with LZ4 (32008), LZ4 (32004), deflate, shuffle and fletcher32")),
+                .hint("read are: bitshuffle with LZ4 (32008), LZ4 (32004), LZF (32000), deflate, shuffle, fletcher32")),
         });
         Ok(Pipeline { filters: filters.collect::<Result<_>>()? })
     }
@@ -152,8 +162,7 @@ impl Pipeline {
                     // What remains after this step is the plain chunk, plus four bytes for each checksum inside, unless
                     // another compressor is still to be undone.
                     let inside = || (0..i).filter(|&k| applied(k)).map(|k| self.filters[k]);
-                    let compressed = inside()
-                        .any(|f| matches!(f, Filter::Deflate | Filter::Lz4 | Filter::BitshuffleLz4 { .. }));
+                    let compressed = inside().any(|f| f.compresses());
                     let checksums = inside().filter(|f| matches!(f, Filter::Fletcher32)).count();
                     let expected = out.len() + 4 * checksums;
                     let limit = if compressed { bound(expected) } else { expected };
@@ -229,6 +238,7 @@ fn undo(
             bitshuffle::decode_plain(from, element_bytes, block_elements, to).map_err(|e| e.to_string())
         }
         Filter::Lz4 => unlz4(from, limit, to),
+        Filter::Lzf => lzf::decode(from, limit, to),
     }
 }
 
@@ -367,13 +377,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_any_pipeline_panic(stored in prop::collection::vec(any::<u8>(), 0..200), len in 0usize..300, ids in prop::collection::vec(0usize..6, 0..4), mask in any::<u32>(), honest in any::<bool>()) {
+        fn no_bytes_make_any_pipeline_panic(stored in prop::collection::vec(any::<u8>(), 0..200), len in 0usize..300, ids in prop::collection::vec(0usize..7, 0..4), mask in any::<u32>(), honest in any::<bool>()) {
             let mut stored = stored;
             if honest && stored.len() >= 12 {
                 stored[..8].copy_from_slice(&(len as u64).to_be_bytes());
                 stored[8..12].copy_from_slice(&16u32.to_be_bytes());
             }
-            let all = [raw(1, &[]), raw(2, &[2]), raw(3, &[]), raw(32_004, &[]), raw(32_008, &[0, 4, 2, 0, 2]), raw(32_008, &[0, 4, 2, 8, 0])];
+            let all = [raw(1, &[]), raw(2, &[2]), raw(3, &[]), raw(32_004, &[]), raw(32_008, &[0, 4, 2, 0, 2]), raw(32_008, &[0, 4, 2, 8, 0]), raw(32_000, &[])];
             let filters: Vec<_> = ids.iter().map(|&i| all[i].clone()).collect();
             let _ = Pipeline::new(&filters, 2).unwrap().decode(&stored, mask, &mut vec![0; len], &mut Buffers::default());
         }

@@ -1,5 +1,5 @@
 //! The few library calls that the safe wrapper does not offer, or not safely for untrusted files: link names and
-//! targets, filter pipelines, and whether an integer type uses all its bits.
+//! targets, filter pipelines, allocated sizes, and whether the bits of a type are those of a machine number.
 //!
 //! The wrapper turns link and filter structures into Rust enums and fixed arrays that a crafted file can overrun;
 //! here only plain integers and bytes leave the library. Tests: `tests` below and `it::hdf5_layer`.
@@ -7,12 +7,15 @@
 
 use hdf5_metno::sync::sync;
 use hdf5_metno_sys::h5::{H5_index_t, H5_iter_order_t, herr_t};
+use hdf5_metno_sys::h5d::H5Dget_storage_size;
 use hdf5_metno_sys::h5i::hid_t;
 use hdf5_metno_sys::h5l::{
     H5L_info2_t, H5Lexists, H5Lget_info2, H5Lget_val, H5Literate2, H5Lunpack_elink_val,
 };
 use hdf5_metno_sys::h5p::{H5P_DEFAULT, H5Pget_filter2, H5Pget_nfilters};
-use hdf5_metno_sys::h5t::{H5Tget_offset, H5Tget_precision, H5Tget_size};
+use hdf5_metno_sys::h5t::{
+    H5T_norm_t, H5Tget_ebias, H5Tget_fields, H5Tget_norm, H5Tget_offset, H5Tget_precision, H5Tget_size,
+};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -205,6 +208,40 @@ pub(super) fn uses_all_bits(datatype: hid_t) -> bool {
             unsafe { (H5Tget_size(datatype), H5Tget_precision(datatype), H5Tget_offset(datatype)) };
         size > 0 && precision == size * 8 && offset == 0
     })
+}
+
+/// Whether a floating-point type has the fields of the IEEE binary format of its size, in whatever byte order.
+pub(super) fn is_ieee(datatype: hid_t) -> bool {
+    let (mut sign, mut exponent, mut exponent_bits, mut mantissa, mut mantissa_bits) = (0, 0, 0, 0, 0);
+    let (status, bias, normal, bytes) = sync(|| {
+        // SAFETY: the library fills the five integers; an invalid type makes every call fail.
+        unsafe {
+            let status = H5Tget_fields(
+                datatype,
+                &raw mut sign,
+                &raw mut exponent,
+                &raw mut exponent_bits,
+                &raw mut mantissa,
+                &raw mut mantissa_bits,
+            );
+            (status, H5Tget_ebias(datatype), H5Tget_norm(datatype), H5Tget_size(datatype))
+        }
+    });
+    let fields = match bytes {
+        2 => (15, 10, 5, 0, 10, 15),
+        4 => (31, 23, 8, 0, 23, 127),
+        8 => (63, 52, 11, 0, 52, 1023),
+        _ => return false,
+    };
+    status >= 0
+        && normal == H5T_norm_t::H5T_NORM_IMPLIED
+        && (sign, exponent, exponent_bits, mantissa, mantissa_bits, bias) == fields
+}
+
+/// Bytes allocated for the samples of a dataset.
+pub(super) fn storage_bytes(dataset: hid_t) -> u64 {
+    // SAFETY: an invalid dataset makes the call fail, which gives 0.
+    sync(|| unsafe { H5Dget_storage_size(dataset) })
 }
 
 #[cfg(test)]

@@ -36,10 +36,10 @@ pub enum ReadCause {
 
 /// Buffers of one worker.
 #[derive(Default)]
-struct Scratch {
-    stored: Vec<u8>,
-    chunk: Vec<u8>,
-    filters: Buffers,
+pub(super) struct Scratch {
+    pub(super) stored: Vec<u8>,
+    pub(super) chunk: Vec<u8>,
+    pub(super) filters: Buffers,
 }
 
 /// A run of rows that is decoded by one worker at a time.
@@ -207,7 +207,7 @@ impl DatasetIndex {
 }
 
 /// Reads the stored bytes of one chunk and decodes them into `out`.
-fn fetch(
+pub(super) fn fetch(
     file: &File,
     chunks: &Chunks,
     chunk: Chunk,
@@ -224,21 +224,21 @@ fn fetch(
         .map_err(|reason| (chunk.address, ReadCause::Corrupt(reason)))
 }
 
-/// The part of one chunk that belongs to a block of rows.
-struct Part<'a> {
+/// The part of one chunk that belongs to a block of rows or to a frame.
+pub(super) struct Part<'a> {
     /// Extent of the chunk.
-    chunk: &'a [u64],
+    pub(super) chunk: &'a [u64],
     /// First element taken from the chunk, along each axis.
-    start: &'a [u64],
+    pub(super) start: &'a [u64],
     /// Extent of the destination.
-    extent: &'a [u64],
+    pub(super) extent: &'a [u64],
     /// Where the part begins in the destination.
-    place: &'a [u64],
+    pub(super) place: &'a [u64],
 }
 
 impl Part<'_> {
     /// Copies runs along the last axis; edge chunks are stored whole and cut here.
-    fn copy(&self, from: &[u8], to: &mut [u8], element_bytes: usize) {
+    pub(super) fn copy(&self, from: &[u8], to: &mut [u8], element_bytes: usize) {
         let axes = self.chunk.len();
         let counts: Vec<u64> = (0..axes)
             .map(|a| (self.chunk[a] - self.start[a]).min(self.extent[a].saturating_sub(self.place[a])))
@@ -273,7 +273,7 @@ impl Part<'_> {
 }
 
 /// Swaps the bytes of each number where the file's order is not the machine's.
-fn to_native(element: Element, bytes: &mut [u8]) {
+pub(super) fn to_native(element: Element, bytes: &mut [u8]) {
     let native = if cfg!(target_endian = "big") { Order::Big } else { Order::Little };
     if element.class == ElementClass::Other || element.bytes < 2 || element.order == native {
         return;

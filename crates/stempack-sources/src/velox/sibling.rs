@@ -3,16 +3,13 @@
 //! A Velox file belongs to an acquisition when its stem is the same, or when it is the only one whose stem starts with
 //! it; being the only one in the folder is no evidence. Then its recorded scan size must be the scan shape.
 
-use crate::hdf5::{Dataset, DatasetIndex, ElementClass, File, Found};
+use super::document::{self, number};
+use super::{IMAGES, MAX_IMAGES};
+use crate::hdf5::{File, Found};
 use crate::units;
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
-use stempack_model::{Origin, Quantity, Recorded, Result, ScanShape, Task};
-
-/// Largest metadata document that is read.
-const MAX_DOCUMENT: u64 = 16 << 20;
-/// Most images looked at in one file.
-const MAX_IMAGES: usize = 64;
+use stempack_model::{Origin, Quantity, Recorded, Result, ScanShape};
 
 /// The one `.emd` file that belongs to `stem` by its name.
 pub(crate) fn sibling(folder: &Path, stem: &str) -> Option<PathBuf> {
@@ -39,7 +36,7 @@ pub(crate) fn sibling(folder: &Path, stem: &str) -> Option<PathBuf> {
 /// Row and column step, or why the file gives none.
 pub(crate) fn steps(path: &Path, scan: ScanShape) -> Result<[Recorded<f64>; 2], String> {
     let file = File::open(path).map_err(|e| e.message().to_owned())?;
-    let images = match file.find("/Data/Image") {
+    let images = match file.find(IMAGES) {
         Ok(Found::Group(group)) => file.links(&group).map(|links| (group, links)),
         _ => return Err("it holds no image".to_owned()),
     };
@@ -48,8 +45,8 @@ pub(crate) fn steps(path: &Path, scan: ScanShape) -> Result<[Recorded<f64>; 2], 
     for (name, _) in links.into_iter().take(MAX_IMAGES) {
         let place = format!("{}/{name}/Metadata", group.path());
         let Ok(Found::Dataset(dataset)) = file.find(&place) else { continue };
-        let Ok(document) = document(&file, &dataset) else { continue };
-        let Some(steps) = from_document(&document, scan, file.name(), &place) else { continue };
+        let Ok((_, json)) = document::read(&file, &dataset) else { continue };
+        let Some(steps) = from_document(&json, scan, file.name(), &place) else { continue };
         match &found {
             Some(other) if other[0].value != steps[0].value || other[1].value != steps[1].value => {
                 return Err("its images record different fields of view".to_owned());
@@ -59,30 +56,6 @@ pub(crate) fn steps(path: &Path, scan: ScanShape) -> Result<[Recorded<f64>; 2], 
         }
     }
     found.ok_or_else(|| format!("no image in it records a field of view for a scan of {scan}"))
-}
-
-/// The JSON text of one image: bytes, NUL-padded, one column for each image frame of which the first is taken.
-fn document(file: &File, dataset: &Dataset) -> Result<Json, String> {
-    let index = DatasetIndex::build(file, dataset).map_err(|e| e.message().to_owned())?;
-    let element = index.element();
-    if element.bytes != 1 || element.class != ElementClass::Unsigned || index.decoded_bytes() > MAX_DOCUMENT {
-        return Err("its metadata is no small byte array".to_owned());
-    }
-    let columns = index.shape().iter().skip(1).product::<u64>().max(1) as usize;
-    let bytes = index.read_all(&Task::new()).map_err(|e| e.message().to_owned())?;
-    let text: Vec<u8> = bytes.into_iter().step_by(columns).take_while(|&b| b != 0).collect();
-    serde_json::from_slice(&text).map_err(|e| e.to_string())
-}
-
-/// A number, a text of a number, or an object with one of these under `value`.
-fn number(json: &Json) -> Option<f64> {
-    let found = match json {
-        Json::Number(n) => n.as_f64(),
-        Json::String(s) => s.trim().parse().ok(),
-        Json::Object(o) => o.get("value").and_then(number),
-        _ => None,
-    };
-    found.filter(|x| x.is_finite())
 }
 
 fn from_document(json: &Json, scan: ScanShape, file: &str, place: &str) -> Option<[Recorded<f64>; 2]> {

@@ -1,0 +1,288 @@
+//! Sessions: a virtual detector that moves over a resident, its image updated by the pixels that changed.
+//!
+//! Whichever way an update is made, the sums are those of summing the mask anew: they are integers, so nothing drifts.
+//! A session owns two maps of sums; the new one becomes the current one only when it is complete.
+
+use crate::{EngineCode, Resident};
+use std::sync::Arc;
+use stempack_model::{Error, Result, Task};
+use stempack_products::{DetectorMask, Products, SumImage, Sums};
+
+/// How an update was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpdateMode {
+    /// All selected pixels were summed.
+    Rebase,
+    /// Pixels that came were added to the sums before, pixels that went were taken away.
+    Delta,
+    /// Admitted pixels that are not selected were taken from the total.
+    Complement,
+    /// The mask is the one before.
+    Unchanged,
+}
+
+impl UpdateMode {
+    /// The name used in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            UpdateMode::Rebase => "rebase",
+            UpdateMode::Delta => "delta",
+            UpdateMode::Complement => "complement",
+            UpdateMode::Unchanged => "unchanged",
+        }
+    }
+}
+
+/// What an update did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpdateReport {
+    /// How it was made.
+    pub mode: UpdateMode,
+    /// Pixels that were read: selected, changed or complementary ones.
+    pub processed_pixels: usize,
+    /// Payload bytes of these pixels.
+    pub touched_bytes: u64,
+    /// Fourier transforms that were computed: a virtual image needs none.
+    pub fft_transforms: u64,
+    /// Updates published since the session began, this one included.
+    pub generation: u64,
+}
+
+/// A virtual detector over one resident.
+pub struct DetectorSession {
+    resident: Arc<Resident>,
+    /// Payload bytes of each pixel over all shards; what an update costs.
+    pixel_bytes: Vec<u64>,
+    current: State,
+    /// Sums over all admitted pixels, once somebody asked for them.
+    total: Option<Vec<u64>>,
+    /// The map that the next update fills.
+    spare: Vec<u64>,
+    generation: u64,
+}
+
+struct State {
+    selected: Vec<bool>,
+    sums: Vec<u64>,
+}
+
+/// An update that is computed and not yet visible.
+pub struct Prepared {
+    selected: Vec<bool>,
+    sums: Option<Vec<u64>>,
+    report: UpdateReport,
+}
+
+/// A plan: which pixels are summed, and what happens with the sums.
+struct Choice {
+    mode: UpdateMode,
+    add: Vec<u32>,
+    take: Vec<u32>,
+}
+
+impl DetectorSession {
+    /// Begins with an empty mask, whose sums are zero.
+    pub fn new(resident: Arc<Resident>) -> Self {
+        let shape = resident.shape();
+        let positions = shape.scan.positions();
+        DetectorSession {
+            pixel_bytes: resident.pixel_bytes(),
+            current: State { selected: vec![false; shape.detector.pixels()], sums: vec![0; positions] },
+            total: None,
+            spare: Vec::new(),
+            generation: 0,
+            resident,
+        }
+    }
+    /// The resident.
+    pub fn resident(&self) -> &Arc<Resident> {
+        &self.resident
+    }
+    /// The image of the current mask: u32 when the widths of the selected pixels prove that it fits, else u64.
+    pub fn image(&self) -> SumImage {
+        let selected = self.current.selected.iter().zip(0u32..).filter(|(s, _)| **s).map(|(_, p)| p);
+        let bound = selected.map(|p| u128::from(self.resident.max_count_of(p))).sum();
+        SumImage {
+            shape: self.resident.shape().scan,
+            values: Sums::with_bound(self.current.sums.clone(), bound),
+        }
+    }
+    /// The exact sums of the current mask, row-major over the scan.
+    pub fn sums(&self) -> &[u64] {
+        &self.current.sums
+    }
+
+    /// Computes the sums over all admitted pixels, after which an update may subtract from them.
+    ///
+    /// # Errors
+    /// `cancelled`.
+    pub fn prepare_total(&mut self, task: &Task) -> Result<()> {
+        if self.total.is_none() {
+            let admitted: Vec<u32> = self.admitted().collect();
+            self.total = Some(self.resident.sums(&admitted, task)?);
+        }
+        Ok(())
+    }
+
+    /// Moves the detector: afterwards [`image`](Self::image) is that of `mask`. `rebase` sums the mask anew whatever
+    /// it costs. After an error everything is as before.
+    ///
+    /// # Errors
+    /// `mask_shape`, `cancelled`.
+    pub fn update(&mut self, mask: &DetectorMask, rebase: bool, task: &Task) -> Result<UpdateReport> {
+        let prepared = self.prepare(mask, rebase, task)?;
+        Ok(self.publish(prepared))
+    }
+
+    /// The first half of [`update`](Self::update): nothing becomes visible.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    pub fn prepare(&mut self, mask: &DetectorMask, rebase: bool, task: &Task) -> Result<Prepared> {
+        task.check()?;
+        mask.check_shape(self.resident.shape().detector)?;
+        let mut selected = mask.members().to_vec();
+        self.resident.excluded().iter().zip(&mut selected).for_each(|(&e, s)| *s &= !e);
+        let choice = self.choose(&selected, rebase);
+        let mut sums = None;
+        if choice.mode != UpdateMode::Unchanged {
+            let mut map = std::mem::take(&mut self.spare);
+            map.clear();
+            match self.fill(&choice, &mut map, task) {
+                Ok(()) => sums = Some(map),
+                Err(error) => {
+                    self.spare = map;
+                    return Err(error);
+                }
+            }
+        }
+        let touched = choice.add.iter().chain(&choice.take);
+        let report = UpdateReport {
+            mode: choice.mode,
+            processed_pixels: choice.add.len() + choice.take.len(),
+            touched_bytes: touched.map(|&p| self.pixel_bytes[p as usize]).sum(),
+            fft_transforms: 0,
+            generation: self.generation + 1,
+        };
+        Ok(Prepared { selected, sums, report })
+    }
+
+    /// The second half of [`update`](Self::update): cannot fail.
+    pub fn publish(&mut self, prepared: Prepared) -> UpdateReport {
+        self.generation = prepared.report.generation;
+        self.current.selected = prepared.selected;
+        if let Some(sums) = prepared.sums {
+            self.spare = std::mem::replace(&mut self.current.sums, sums);
+        }
+        prepared.report
+    }
+
+    fn fill(&self, choice: &Choice, map: &mut Vec<u64>, task: &Task) -> Result<()> {
+        match choice.mode {
+            UpdateMode::Rebase => map.resize(self.current.sums.len(), 0),
+            UpdateMode::Complement => map.extend(self.total.iter().flatten()),
+            UpdateMode::Delta | UpdateMode::Unchanged => map.extend(&self.current.sums),
+        }
+        // Added first, so that no sum is ever below zero.
+        if !choice.add.is_empty() {
+            let add = self.resident.sums(&choice.add, task)?;
+            map.iter_mut().zip(add).for_each(|(sum, a)| *sum += a);
+        }
+        if !choice.take.is_empty() {
+            let take = self.resident.sums(&choice.take, task)?;
+            map.iter_mut().zip(take).for_each(|(sum, t)| *sum -= t);
+        }
+        Ok(())
+    }
+
+    fn admitted(&self) -> impl Iterator<Item = u32> + '_ {
+        self.resident.excluded().iter().zip(0u32..).filter(|(e, _)| !**e).map(|(_, p)| p)
+    }
+
+    /// The cheapest way by payload bytes; ties go to the one that forgets the past.
+    fn choose(&self, selected: &[bool], rebase: bool) -> Choice {
+        let list = |keep: &dyn Fn(usize) -> bool| -> Vec<u32> {
+            (0..selected.len()).filter(|&p| keep(p)).map(|p| p as u32).collect()
+        };
+        let cost = |pixels: &[u32]| -> u64 {
+            // A pixel without payload still has to be looked at.
+            pixels.iter().map(|&p| self.pixel_bytes[p as usize] + 1).sum()
+        };
+        let before = &self.current.selected;
+        let all = list(&|p| selected[p]);
+        let whole = |add| Choice { mode: UpdateMode::Rebase, add, take: Vec::new() };
+        if rebase {
+            return whole(all);
+        }
+        let add = list(&|p| selected[p] && !before[p]);
+        let take = list(&|p| !selected[p] && before[p]);
+        if add.is_empty() && take.is_empty() {
+            return Choice { mode: UpdateMode::Unchanged, add, take };
+        }
+        let (anew, changed) = (cost(&all), cost(&add) + cost(&take));
+        if self.total.is_some() {
+            let missing: Vec<u32> = self.admitted().filter(|&p| !selected[p as usize]).collect();
+            if cost(&missing) < anew.min(changed) {
+                return Choice { mode: UpdateMode::Complement, add: Vec::new(), take: missing };
+            }
+        }
+        if anew < changed || !before.contains(&true) {
+            return whole(all);
+        }
+        Choice { mode: UpdateMode::Delta, add, take }
+    }
+}
+
+/// Sessions that show the same mask on several acquisitions with one kind of detector.
+pub struct Series {
+    sessions: Vec<DetectorSession>,
+}
+
+impl Series {
+    /// Sessions of the given residents, in their order.
+    ///
+    /// # Errors
+    /// `series_empty`; `series_twice` when one resident is given twice; `series_detectors` when detectors differ. Scan
+    /// shapes may differ.
+    pub fn new(residents: Vec<Arc<Resident>>) -> Result<Self> {
+        let Some(first) = residents.first() else {
+            return Err(Error::new(EngineCode::SeriesEmpty, "a series needs at least one resident"));
+        };
+        let detector = first.shape().detector;
+        for (k, resident) in residents.iter().enumerate() {
+            if residents[..k].iter().any(|other| Arc::ptr_eq(other, resident)) {
+                return Err(Error::new(
+                    EngineCode::SeriesTwice,
+                    format!("resident {k} is in the series twice"),
+                ));
+            }
+            if resident.shape().detector != detector {
+                return Err(Error::new(
+                    EngineCode::SeriesDetectors,
+                    format!(
+                        "resident {k} has {} pixels, the first has {detector}",
+                        resident.shape().detector
+                    ),
+                ));
+            }
+        }
+        Ok(Series { sessions: residents.into_iter().map(DetectorSession::new).collect() })
+    }
+    /// The sessions, in the order of the residents.
+    pub fn sessions(&self) -> &[DetectorSession] {
+        &self.sessions
+    }
+    /// Bytes of all residents together.
+    pub fn resident_bytes(&self) -> u64 {
+        self.sessions.iter().map(|s| s.resident.report().resident_bytes).sum()
+    }
+    /// Updates every session, or none: after an error all show what they showed before.
+    ///
+    /// # Errors
+    /// As [`DetectorSession::update`].
+    pub fn update(&mut self, mask: &DetectorMask, rebase: bool, task: &Task) -> Result<Vec<UpdateReport>> {
+        let prepared =
+            self.sessions.iter_mut().map(|s| s.prepare(mask, rebase, task)).collect::<Result<Vec<_>>>()?;
+        Ok(self.sessions.iter_mut().zip(prepared).map(|(s, p)| s.publish(p)).collect())
+    }
+}
