@@ -95,7 +95,11 @@ impl QemFile {
         }
         Err(Error::new(
             ModelCode::OverBudget,
-            format!("results for {} take {needed} bytes, half of {} may be used", self.shape().scan, task.memory_budget()),
+            format!(
+                "results for {} take {needed} bytes, half of {} may be used",
+                self.shape().scan,
+                task.memory_budget()
+            ),
         ))
     }
 

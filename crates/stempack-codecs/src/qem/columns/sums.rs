@@ -60,7 +60,7 @@ impl Chunk<'_> {
                 CONSTANT => constant += u32::from(self.constant(k, bytes)?),
                 SPARSE => {
                     stream::for_events(bytes, self.max_value(), len, |at, count| {
-                        sums[at] += u32::from(count)
+                        sums[at] += u32::from(count);
                     })
                     .map_err(|fault| fault.at(self.place(k)))?;
                 }
