@@ -151,23 +151,14 @@ mod tests {
             conversion: "0.05 nm × 10".into(),
             flag: Some("odd".into()),
         };
-        Acquisition {
-            label: "scan".into(),
-            format: "ARINA HDF5".into(),
-            reader: "arina/1".into(),
-            frame_count: 6,
-            scan: None,
-            detector: DetectorShape::new(4, 5).unwrap(),
-            sample: SampleType::U8,
-            excluded: Exclusions { pixels: vec![7], mask_sha256: [1; 32], origin: MaskOrigin::SourceMask },
-            quantities: [(Quantity::ScanStepCol, step)].into(),
-            identity: [("camera_model", "X".to_owned())].into(),
-            provenance: [("microscope_metadata_source", "c.h5".to_owned())].into(),
-            warnings: Vec::new(),
-            members: Vec::new(),
-            retained: Vec::new(),
-            retained_left_out: 0,
-        }
+        let detector = DetectorShape::new(4, 5).unwrap();
+        let excluded = Exclusions { pixels: vec![7], mask_sha256: [1; 32], origin: MaskOrigin::SourceMask };
+        let mut a = Acquisition::new("ARINA HDF5", "arina/1", 6, detector, SampleType::U8, excluded);
+        a.label = "scan".into();
+        a.quantities = [(Quantity::ScanStepCol, step)].into();
+        a.identity = [("camera_model", "X".to_owned())].into();
+        a.provenance = [("microscope_metadata_source", "c.h5".to_owned())].into();
+        a
     }
 
     #[test]

@@ -3,10 +3,9 @@
 use crate::CliCode;
 use crate::args::{Look, Map, Out};
 use serde_json::{Map as Object, Value, json};
-use stempack::Sums;
 use stempack::display::{ColourMap, Contrast, Picture};
-use stempack::export::{NpyType, NpyWriter, Output, ScaleBar, png::write_png, tiff::write_tiff};
-use stempack::{Error, Result, Samples};
+use stempack::export::{NpyWriter, Output, ScaleBar, png::write_png, tiff::write_tiff};
+use stempack::{Error, Result, SamplesRef};
 
 /// The formats an extension may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,48 +19,6 @@ enum Format {
 pub(crate) struct Target {
     format: Format,
     output: Output,
-}
-
-/// The exact numbers of a product.
-pub(crate) enum Array<'a> {
-    /// Samples of one frame.
-    Samples(&'a Samples),
-    /// Sums of a virtual image.
-    Sums(&'a Sums),
-    /// Exact 64-bit integers.
-    U64(&'a [u64]),
-    /// Quotients.
-    F64(&'a [f64]),
-}
-
-impl Array<'_> {
-    fn dtype(&self) -> NpyType {
-        match self {
-            Array::Samples(samples) => samples.sample_type().into(),
-            Array::Sums(Sums::U32(_)) => NpyType::U32,
-            Array::Sums(Sums::U64(_)) | Array::U64(_) => NpyType::U64,
-            Array::F64(_) => NpyType::F64,
-        }
-    }
-    /// The numbers for a picture or 32-bit floats.
-    pub(crate) fn to_f64(&self) -> Vec<f64> {
-        match self {
-            Array::Samples(samples) => (0..samples.len()).map(|i| samples.get(i) as f64).collect(),
-            Array::Sums(sums) => sums.iter().map(|v| v as f64).collect(),
-            Array::U64(values) => values.iter().map(|&v| v as f64).collect(),
-            Array::F64(values) => values.to_vec(),
-        }
-    }
-    fn write(&self, writer: &mut NpyWriter) -> Result<()> {
-        match self {
-            Array::Samples(Samples::U8(v)) => writer.write(v),
-            Array::Samples(Samples::U16(v)) => writer.write_u16(v),
-            Array::Samples(Samples::U32(v)) | Array::Sums(Sums::U32(v)) => writer.write_u32(v),
-            Array::Sums(Sums::U64(v)) => writer.write_u64(v),
-            Array::U64(v) => writer.write_u64(v),
-            Array::F64(v) => writer.write_f64(v),
-        }
-    }
 }
 
 /// A picture with what is written beside it.
@@ -102,7 +59,7 @@ impl Target {
     /// `shape` is that of the array; its last two sizes are those of every page.
     pub(crate) fn write(
         self,
-        array: &Array<'_>,
+        array: SamplesRef<'_>,
         shape: &[usize],
         show: impl FnOnce() -> Shown,
     ) -> Result<Object<String, Value>> {
@@ -110,12 +67,12 @@ impl Target {
         let Target { format, mut output } = self;
         said.insert("output".into(), output.destination().display().to_string().into());
         said.insert("shape".into(), json!(shape));
-        said.insert("dtype".into(), array.dtype().as_str().into());
+        said.insert("dtype".into(), array.sample_type().as_str().into());
         match format {
             Format::Npy => {
                 let sizes: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
-                let mut writer = NpyWriter::new(output, array.dtype(), &sizes)?;
-                array.write(&mut writer)?;
+                let mut writer = NpyWriter::new(output, array.sample_type(), &sizes)?;
+                writer.write(array)?;
                 writer.publish()?;
             }
             Format::Tiff => {

@@ -3,6 +3,7 @@
 //! [`pack`] is Lossless Pack Format v1 in both profiles; [`qem`] is the portable saved copy `.qem`. Nothing here knows a
 //! vendor: producers take any [`stempack_model::FrameSource`].
 
+mod compare;
 mod digest;
 mod error;
 mod identity;
@@ -11,6 +12,7 @@ pub mod pack;
 mod publish;
 pub mod qem;
 
+pub use compare::{Difference, compare_sources};
 pub use digest::{Digest, sha256_file};
 pub use error::ContainerCode;
 pub use identity::source_identity;

@@ -84,7 +84,7 @@ impl Frames {
             task.check()?;
             let (ordinal, local) = (scan / self.scans_per_shard, scan % self.scans_per_shard);
             let take = (self.scans_per_shard - local).min(rest.len() / pixels);
-            let (head, tail) = split(rest, take * pixels);
+            let (head, tail) = rest.split_at(take * pixels);
             let mut head = Some(head);
             shards.with(ordinal, &mut |shard| {
                 if let Some(head) = head.take() {
@@ -115,22 +115,5 @@ impl Frames {
         let first = (row * scan.cols() + col) as u64;
         self.positions(decoder, first, frame.as_mut(), &Task::new(), shards)?;
         Ok(frame)
-    }
-}
-
-fn split(samples: SamplesMut<'_>, at: usize) -> (SamplesMut<'_>, SamplesMut<'_>) {
-    match samples {
-        SamplesMut::U8(v) => {
-            let (a, b) = v.split_at_mut(at);
-            (SamplesMut::U8(a), SamplesMut::U8(b))
-        }
-        SamplesMut::U16(v) => {
-            let (a, b) = v.split_at_mut(at);
-            (SamplesMut::U16(a), SamplesMut::U16(b))
-        }
-        SamplesMut::U32(v) => {
-            let (a, b) = v.split_at_mut(at);
-            (SamplesMut::U32(a), SamplesMut::U32(b))
-        }
     }
 }

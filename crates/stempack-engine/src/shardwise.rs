@@ -75,7 +75,7 @@ impl ShardReader {
 
     /// The largest count the working type can hold.
     fn max_value(&self) -> u64 {
-        self.frames.working.sample_type().max_value()
+        self.frames.working.sample_type().max_unsigned().unwrap_or(u64::MAX)
     }
 }
 

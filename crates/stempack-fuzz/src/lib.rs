@@ -21,6 +21,8 @@ pub const TARGETS: &[Target] = &[
     ("roundtrip_qem", containers::qem_round_trip),
     ("source_hdf5", sources::hdf5),
     ("source_empad_xml", sources::empad_xml),
+    ("source_dm", stempack_sources::fuzzing::dm),
+    ("source_npy", stempack_sources::fuzzing::npy),
 ];
 
 /// Runs a target by its name.

@@ -84,6 +84,8 @@ error_codes! {
         OverBudget = "over_budget", Limit;
         /// An index or range lies outside the acquisition.
         OutOfRange = "out_of_range", Usage;
+        /// A value that the user states cannot be taken as it is.
+        InvalidOverride = "invalid_override", Usage;
     }
 }
 

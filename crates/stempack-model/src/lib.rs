@@ -4,11 +4,13 @@
 //! Nothing here opens a file. Axes are always `(scan_row, scan_col, det_row, det_col)`.
 
 mod acquisition;
+pub mod derived;
 mod error;
 mod quantity;
 mod sample;
 mod shape;
 mod source;
+mod stated;
 mod task;
 
 pub use acquisition::{
@@ -20,4 +22,5 @@ pub use quantity::{Origin, Quantity, Recorded};
 pub use sample::{SampleType, Samples, SamplesMut, SamplesRef, little_endian_words};
 pub use shape::{DetectorShape, ScanShape, Shape4};
 pub use source::{FrameSource, MemberDigest};
+pub use stated::{Overrides, Stated};
 pub use task::{DEFAULT_MEMORY_BUDGET, Progress, Task};

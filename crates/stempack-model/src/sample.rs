@@ -98,7 +98,7 @@ macro_rules! sample_types {
             }
         }
 
-        impl SamplesMut<'_> {
+        impl<'a> SamplesMut<'a> {
             /// The sample type.
             pub fn sample_type(&self) -> SampleType {
                 match self {
@@ -119,6 +119,18 @@ macro_rules! sample_types {
             pub fn reborrow(&mut self) -> SamplesMut<'_> {
                 match self {
                     $(SamplesMut::$name(v) => SamplesMut::$name(v),)*
+                }
+            }
+            /// The samples before and from `at` on.
+            ///
+            /// # Panics
+            /// When `at` exceeds the buffer.
+            pub fn split_at(self, at: usize) -> (SamplesMut<'a>, SamplesMut<'a>) {
+                match self {
+                    $(SamplesMut::$name(v) => {
+                        let (head, tail) = v.split_at_mut(at);
+                        (SamplesMut::$name(head), SamplesMut::$name(tail))
+                    })*
                 }
             }
             /// What has been filled.

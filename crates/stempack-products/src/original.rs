@@ -1,12 +1,12 @@
 //! Products straight from an original: frames are streamed once, in bounded windows, and never all held.
 
 use crate::reduce::{self, MomentsOut};
-use crate::region::{FrameSize, SamplesRef, read_ahead};
+use crate::region::{FrameSize, read_ahead};
 use crate::{DetectorMask, Moments, PatternSum, ProductCode, Products, SumImage, Sums};
 use std::sync::Arc;
 use stempack_model::{
-    Acquisition, Error, Exclusions, FrameSource, ModelCode, Result, SampleType, Samples, SamplesMut, Shape4,
-    Task,
+    Acquisition, Error, Exclusions, FrameSource, ModelCode, Result, SampleType, Samples, SamplesMut,
+    SamplesRef, Shape4, Task, with_samples,
 };
 
 /// Answers products by reading a [`FrameSource`].
@@ -23,6 +23,8 @@ macro_rules! each_type {
             SamplesRef::U8($frames) => $do,
             SamplesRef::U16($frames) => $do,
             SamplesRef::U32($frames) => $do,
+            // Refused before anything is read.
+            _ => {}
         }
     };
 }
@@ -72,6 +74,16 @@ impl FrameSourceProducts {
     /// The source that frames are read from.
     pub fn source(&self) -> &Arc<dyn FrameSource> {
         &self.source
+    }
+
+    /// The largest value of the sample type.
+    fn largest_count(&self) -> Result<u64> {
+        match self.sample_type() {
+            SampleType::U8 | SampleType::U16 | SampleType::U32 => {
+                Ok(self.sample_type().max_unsigned().unwrap_or(0))
+            }
+            other => Err(Error::new(ProductCode::SumOverflow, format!("{other} samples are not summed yet"))),
+        }
     }
 
     fn frame_size(&self) -> FrameSize {
@@ -155,11 +167,7 @@ impl FrameSourceProducts {
 
     fn clear(&self, samples: SamplesMut<'_>) {
         let (pixels, excluded) = (self.shape.detector.pixels(), &self.exclusions().pixels);
-        match samples {
-            SamplesMut::U8(v) => reduce::clear_excluded(v, pixels, excluded),
-            SamplesMut::U16(v) => reduce::clear_excluded(v, pixels, excluded),
-            SamplesMut::U32(v) => reduce::clear_excluded(v, pixels, excluded),
-        }
+        with_samples!(SamplesMut, samples, v => reduce::clear_excluded(v, pixels, excluded));
     }
 }
 
@@ -178,6 +186,7 @@ impl Products for FrameSourceProducts {
         mask.check_shape(self.shape.detector)?;
         let pixels = self.shape.detector.pixels();
         let runs = self.admitted_runs(mask)?;
+        let bound = mask.count() as u128 * u128::from(self.largest_count()?);
         let mut sums = vec![0u64; self.shape.scan.positions()];
         // 64-bit sums and, at the end, their 32-bit copy.
         let results = 12 * sums.len() as u64;
@@ -185,13 +194,12 @@ impl Products for FrameSourceProducts {
             let out = &mut sums[first..first + samples.len() / pixels];
             each_type!(samples, frames => reduce::masked_sums(frames, pixels, &runs, out));
         })?;
-        let bound = mask.count() as u128 * u128::from(self.sample_type().max_value());
         Ok(SumImage { shape: self.shape.scan, values: Sums::with_bound(sums, bound) })
     }
 
     fn pattern_sum(&self, task: &Task) -> Result<PatternSum> {
         let positions = self.shape.scan.positions() as u64;
-        PatternSum::check_bound(positions, self.sample_type().max_value())?;
+        PatternSum::check_bound(positions, self.largest_count()?)?;
         let mut sums = vec![0u64; self.shape.detector.pixels()];
         // 64-bit sums and at most as much again for the lanes.
         self.stream("pattern sum", 16 * sums.len() as u64, task, |_, samples| {
@@ -203,7 +211,7 @@ impl Products for FrameSourceProducts {
 
     fn moments(&self, task: &Task) -> Result<Moments> {
         let (detector, n) = (self.shape.detector, self.shape.scan.positions());
-        Moments::check_bound(detector, self.sample_type().max_value())?;
+        Moments::check_bound(detector, self.largest_count()?)?;
         let mut m = Moments { shape: self.shape.scan, total: vec![0; n], row: vec![0; n], col: vec![0; n] };
         let excluded = &self.exclusions().pixels;
         self.stream("moments", 24 * n as u64, task, |first, samples| {
@@ -232,12 +240,7 @@ impl Products for FrameSourceProducts {
         self.positions(first, into, task)
     }
     fn working_positions(&self, first: u64, mut into: SamplesMut<'_>, task: &Task) -> Result<()> {
-        let again = match &mut into {
-            SamplesMut::U8(v) => SamplesMut::U8(v),
-            SamplesMut::U16(v) => SamplesMut::U16(v),
-            SamplesMut::U32(v) => SamplesMut::U32(v),
-        };
-        self.positions(first, again, task)?;
+        self.positions(first, into.reborrow(), task)?;
         self.clear(into);
         Ok(())
     }

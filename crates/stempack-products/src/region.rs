@@ -183,7 +183,7 @@ pub(crate) fn read_ahead(
         }
         let (filled, consumed) = rayon::join(
             || next.map_or(Ok(()), |(first, count)| fill(first, ahead.head_mut(samples(count)))),
-            || consume(current, SamplesRef::head(&ready, samples(current.1))),
+            || consume(current, ready.head(samples(current.1))),
         );
         consumed?;
         filled?;

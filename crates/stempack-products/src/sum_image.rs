@@ -1,6 +1,6 @@
 //! How wide the sums of a virtual image are: 32 bits when a bound proves they fit, else 64.
 
-use stempack_model::ScanShape;
+use stempack_model::{SamplesRef, ScanShape};
 
 /// Whether a sum that cannot exceed `bound` fits 32 bits.
 pub fn fits_u32(bound: u128) -> bool {
@@ -27,6 +27,13 @@ impl Sums {
             Ok(narrow) => Sums::U32(narrow),
             // A wrong bound must not become a wrong sum.
             Err(_) => Sums::U64(sums),
+        }
+    }
+    /// The sums as samples of their own type.
+    pub fn samples(&self) -> SamplesRef<'_> {
+        match self {
+            Sums::U32(v) => SamplesRef::U32(v),
+            Sums::U64(v) => SamplesRef::U64(v),
         }
     }
     /// Number of scan positions.

@@ -47,6 +47,10 @@ stempack_model::error_codes! {
         NotFourDimensional = "not_4d", Unsupported;
         /// Stored samples do not decode, or lie outside their file.
         CorruptPayload = "corrupt_payload", Malformed;
+        /// The header or the tags of a file contradict their own grammar.
+        MalformedHeader = "malformed_header", Malformed;
+        /// A calibration that the format demands is not recorded.
+        MissingCalibration = "missing_calibration", Conflict;
         /// A file is shorter or longer than what it describes.
         LengthMismatch = "length_mismatch", Malformed;
         /// Part of a dataset was never written.

@@ -7,6 +7,7 @@
 mod arina;
 mod background;
 mod catalog;
+mod dm;
 mod emd;
 mod empad;
 mod error;
@@ -14,7 +15,10 @@ mod exclusions;
 mod flat;
 pub mod hdf5;
 mod identity;
+pub mod npy;
 mod nxem;
+mod overrides;
+mod protocol;
 mod registry;
 mod request;
 mod scan_shape;
@@ -22,9 +26,11 @@ mod stem_sidecar;
 mod units;
 mod velox;
 
-pub use catalog::{Catalog, Issue, catalog};
+pub use catalog::{Catalog, Explanation, Issue, catalog, explain_all, files_below};
 pub use empad::{MEAN_DARK, MeanDark, mean_dark};
 pub use error::SourceCode;
+pub use overrides::{OVERRIDES_SCHEMA, parse_overrides, read_overrides};
+pub use protocol::{LAYOUT_PROTOCOL, layout_of};
 pub use registry::{Candidate, explain, open};
 pub use scan_shape::require_shape;
 pub use velox::{ScalarImage, scalar_image};
@@ -49,6 +55,14 @@ pub mod fuzzing {
     /// Any text as the XML of an EMPAD acquisition.
     pub fn empad_xml(text: &str) {
         crate::empad::interpret(text);
+    }
+    /// Any bytes as a DigitalMicrograph document.
+    pub fn dm(bytes: &[u8]) {
+        crate::dm::fuzz(bytes);
+    }
+    /// Any bytes as an `.npy` file.
+    pub fn npy(bytes: &[u8]) {
+        crate::npy::fuzz(bytes);
     }
 }
 

@@ -70,15 +70,27 @@ pub(crate) fn read(file: &File) -> Option<Nxem> {
             quantities.insert(quantity, found);
         }
     }
-    Some(Nxem { dimensions: dimensions(file), steps: steps(file), quantities })
+    let dimensions = dimensions(file);
+    // A step belongs to the regular scan of this block; where that is not established there is none.
+    let steps = match dimensions {
+        Dimensions::Recorded(_, _, place) if place == SCAN => steps(file),
+        _ => None,
+    };
+    Some(Nxem { dimensions, steps, quantities })
 }
 
 fn dimensions(file: &File) -> Dimensions {
     let at = |name: &str| file.value(&format!("{SCAN}/{name}"));
     let kind = file.value(&format!("{ROOT}/scan_controller/scan_type"));
     let (rows, cols) = (at("n_pixels_y"), at("n_pixels_x"));
-    if kind.is_none() && rows.is_none() && cols.is_none() {
-        return attribute_dimensions(file);
+    let frames = at("n_frames");
+    // Of a block that is absent or incomplete nothing is used; the attribute may still say.
+    if [&kind, &rows, &cols, &frames].into_iter().any(Option::is_none) {
+        let attribute = attribute_dimensions(file);
+        let absent = kind.is_none() && rows.is_none() && cols.is_none();
+        if absent || attribute != Dimensions::Absent {
+            return attribute;
+        }
     }
     match kind.as_ref().and_then(Value::text) {
         Some("regular") => {}
@@ -90,7 +102,7 @@ fn dimensions(file: &File) -> Dimensions {
             "its n_pixels_y and n_pixels_x are not two positive integers".to_owned(),
         );
     };
-    match at("n_frames").and_then(|v| v.count()) {
+    match frames.and_then(|v| v.count()) {
         Some(1) => Dimensions::Recorded(rows, cols, SCAN),
         Some(n) => Dimensions::Unusable(format!("it records {n} frames for each scan position, not 1")),
         None => Dimensions::Unusable("it does not record n_frames = 1".to_owned()),
@@ -111,10 +123,6 @@ fn shown(text: Option<&str>) -> String {
 }
 
 fn steps(file: &File) -> Option<[Recorded<f64>; 2]> {
-    let regular = file.value(&format!("{ROOT}/scan_controller/scan_type"));
-    if regular.as_ref().and_then(Value::text) != Some("regular") {
-        return None;
-    }
     let step = |name: &str| recorded(file, &format!("{SCAN}/{name}"), units::scan_step);
     Some([flagged(step("pixel_size_y")?), flagged(step("pixel_size_x")?)])
 }

@@ -2,7 +2,7 @@
 
 use crate::error::SourceCode;
 use crate::hdf5::watched;
-use crate::{OpenOptions, arina, emd, empad, refuse, velox};
+use crate::{OpenOptions, arina, dm, emd, empad, npy, refuse, velox};
 use std::path::Path;
 use std::sync::Arc;
 use stempack_model::{Error, FrameSource, Result};
@@ -35,7 +35,8 @@ pub(crate) struct Format {
     pub(crate) open: fn(&Path, &OpenOptions) -> Result<Arc<dyn FrameSource>>,
 }
 
-pub(crate) static FORMATS: &[Format] = &[arina::FORMAT, emd::FORMAT, velox::FORMAT, empad::FORMAT];
+pub(crate) static FORMATS: &[Format] =
+    &[arina::FORMAT, emd::FORMAT, velox::FORMAT, empad::FORMAT, dm::FORMAT, npy::FORMAT];
 
 /// What one format said of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,30 +49,34 @@ pub struct Candidate {
     pub why: String,
 }
 
-/// What every format says of a file, the likeliest first.
+/// What every format says of a file, the likeliest first. A format that cannot make sense of the file does not take it,
+/// and says so.
 ///
 /// # Errors
-/// `io`.
+/// `io` when the file is not there; `unknown_format` for a folder.
 pub fn explain(path: &Path) -> Result<Vec<Candidate>> {
     let owned = path.to_owned();
-    watched(path, move || candidates(&owned))
+    let candidates = watched(path, move || candidates(&owned))?;
+    Ok(candidates.into_iter().map(|(candidate, _)| candidate).collect())
 }
 
-fn candidates(path: &Path) -> Result<Vec<Candidate>> {
+/// What every format says of a file, with the failure of those that could not look.
+fn candidates(path: &Path) -> Result<Vec<(Candidate, Option<Error>)>> {
     let found = std::fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
     if found.is_dir() {
         return Err(unknown(path, "is a folder").hint("name the file to open, for example its `*_master.h5`"));
     }
     let mut candidates = Vec::new();
     for format in FORMATS {
-        let (score, why) = match (format.probe)(path)? {
-            Probe::Yes { score, why } => (Some(score), why),
-            Probe::No(why) => (None, why),
+        let (score, why, error) = match (format.probe)(path) {
+            Ok(Probe::Yes { score, why }) => (Some(score), why, None),
+            Ok(Probe::No(why)) => (None, why, None),
+            Err(e) => (None, e.message().to_owned(), Some(e)),
         };
-        candidates.push(Candidate { format: format.name, score, why });
+        candidates.push((Candidate { format: format.name, score, why }, error));
     }
     // Stable: formats of equal score keep the order of the list.
-    candidates.sort_by_key(|c| std::cmp::Reverse(c.score));
+    candidates.sort_by_key(|(c, _)| std::cmp::Reverse(c.score));
     Ok(candidates)
 }
 
@@ -86,11 +91,13 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> 
 
 fn open_best(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> {
     let candidates = candidates(path)?;
-    let best = candidates.first().filter(|c| c.score.is_some());
-    match best.and_then(|best| FORMATS.iter().find(|f| f.name == best.format)) {
-        Some(format) => (format.open)(path, options),
-        None => Err(unknown(path, "is of no known format")),
+    let best = candidates.first().filter(|(c, _)| c.score.is_some());
+    if let Some(format) = best.and_then(|(best, _)| FORMATS.iter().find(|f| f.name == best.format)) {
+        return (format.open)(path, options);
     }
+    // A format that failed to look knows more than those that do not recognise the file.
+    let failed = candidates.into_iter().find_map(|(_, error)| error);
+    Err(failed.unwrap_or_else(|| unknown(path, "is of no known format")))
 }
 
 pub(crate) fn unknown(path: &Path, what: &str) -> Error {

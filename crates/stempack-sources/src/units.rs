@@ -4,6 +4,7 @@
 //! geometry nothing is compared without regard to case, and an unknown unit makes a value absent.
 
 use crate::hdf5::{Value, shortest};
+use stempack_model::Quantity;
 
 /// A unit as it may be written, and what one of it is in the target unit.
 pub(crate) type Factor = (&'static str, f64);
@@ -41,7 +42,7 @@ fn length_factor(table: &[Factor], unit: &str) -> Option<f64> {
 
 fn convert(recorded: f64, unit: &str, factor: f64) -> Option<Converted> {
     let value = recorded * factor;
-    if !(recorded.is_finite() && recorded > 0.0 && value.is_finite() && value > 0.0) {
+    if !(Quantity::is_possible(recorded) && Quantity::is_possible(value)) {
         return None;
     }
     let mut conversion = format!("{} {unit}", shortest(recorded));
@@ -94,11 +95,7 @@ pub(crate) fn pixel_angle(pitch: &Converted, distance: &Converted) -> Converted 
 
 /// Doubt about a scan step outside what is usual, which does not make it absent.
 pub(crate) fn step_flag(angstrom: f64) -> Option<String> {
-    if (1e-4..=1e4).contains(&angstrom) {
-        None
-    } else {
-        Some("outside the usual range of 0.0001 to 10000 angstrom".to_owned())
-    }
+    Quantity::ScanStepRow.doubt(angstrom)
 }
 
 #[cfg(test)]

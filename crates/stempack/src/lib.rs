@@ -37,7 +37,7 @@ pub use stempack_engine::{Capability, Resident, ResidentReport, ShardReader, cpu
 pub use stempack_model::{
     Acquisition, DEFAULT_MEMORY_BUDGET, Detail, DetectorShape, Error, ErrorCode, Exclusions, FrameSource,
     Kind, MaskOrigin, Member, MemberDigest, MemberRole, Origin, Progress, Quantity, Recorded, Result,
-    SampleType, Samples, SamplesMut, ScanEvidence, ScanShape, Shape4, Task, Warning, error_codes,
+    SampleType, Samples, SamplesMut, SamplesRef, ScanEvidence, ScanShape, Shape4, Task, Warning, error_codes,
 };
 pub use stempack_products::{
     BrightFieldDisk, CenterOfMass, DetectorMask, DiskEvidence, FrameSourceProducts, Moments, PatternSum,

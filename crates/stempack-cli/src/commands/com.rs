@@ -3,8 +3,8 @@
 use super::opened;
 use crate::args::Com;
 use crate::context::{Context, Outcome};
-use crate::results::{Array, Shown, Target};
-use stempack::Result;
+use crate::results::{Shown, Target};
+use stempack::{Result, SamplesRef};
 use stempack::display::Picture;
 
 pub(crate) fn run(args: &Com, context: &Context) -> Result<Outcome> {
@@ -13,7 +13,7 @@ pub(crate) fn run(args: &Com, context: &Context) -> Result<Outcome> {
     let moments = opened.products().moments(context.task())?;
     let com = moments.center_of_mass();
     let shape = [2, com.shape.rows(), com.shape.cols()];
-    let mut said = target.write(&Array::F64(&com.values), &shape, || Shown {
+    let mut said = target.write(SamplesRef::F64(&com.values), &shape, || Shown {
         picture: Picture::of_directions(&moments),
         contrast: None,
         scale: opened.scan_scale(),

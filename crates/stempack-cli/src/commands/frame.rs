@@ -3,7 +3,7 @@
 use super::opened;
 use crate::args::Frame;
 use crate::context::{Context, Outcome};
-use crate::results::{Array, Shown, Target, picture};
+use crate::results::{Shown, Target, picture, sum_value};
 use stempack::Result;
 use stempack::Values;
 use stempack::display::{ColourMap, admitted};
@@ -18,9 +18,9 @@ pub(crate) fn run(args: &Frame, context: &Context) -> Result<Outcome> {
         (Values::Working, products.working_frame(args.row, args.col)?)
     };
     let detector = products.shape().detector;
-    let array = Array::Samples(&samples);
+    let array = samples.as_ref();
     let name = format!("{} frame ({}, {})", values.as_str(), args.row, args.col);
-    let mut said = target.write(&array, &[detector.rows(), detector.cols()], || {
+    let mut said = target.write(array, &[detector.rows(), detector.cols()], || {
         let numbers = array.to_f64();
         let counted = admitted(&numbers, products.exclusions());
         let size = (detector.rows(), detector.cols());
@@ -31,8 +31,8 @@ pub(crate) fn run(args: &Frame, context: &Context) -> Result<Outcome> {
     said.insert("values".into(), values.as_str().into());
     said.insert("row".into(), args.row.into());
     said.insert("col".into(), args.col.into());
-    let sum: u64 = (0..samples.len()).map(|i| samples.get(i)).sum();
-    said.insert("sum".into(), sum.into());
+    let sum: u128 = (0..samples.len()).filter_map(|i| u128::try_from(array.integer(i)?).ok()).sum();
+    said.insert("sum".into(), sum_value(sum));
     opened.report("stempack.frame/1", said, &format!("{name}, sum {sum}"), context);
     Ok(Outcome::Done)
 }

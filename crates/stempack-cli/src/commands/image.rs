@@ -4,7 +4,7 @@ use super::opened::{self, Opened};
 use crate::args::{Detector, Image};
 use crate::context::{Context, Outcome};
 use crate::parse::Numbers;
-use crate::results::{Array, Shown, Target, picture, sum_value};
+use crate::results::{Shown, Target, picture, sum_value};
 use serde_json::{Value, json};
 use stempack::Result;
 use stempack::display::ColourMap;
@@ -17,9 +17,9 @@ pub(crate) fn run(args: &Image, context: &Context) -> Result<Outcome> {
     let products = opened.products();
     let chosen = choose(&args.detector, &opened, context)?;
     let image = products.virtual_image(&chosen.mask, context.task())?;
-    let array = Array::Sums(&image.values);
+    let array = image.values.samples();
     let size = (image.shape.rows(), image.shape.cols());
-    let mut said = target.write(&array, &[size.0, size.1], || {
+    let mut said = target.write(array, &[size.0, size.1], || {
         let numbers = array.to_f64();
         let (picture, contrast) =
             picture(size, &numbers, numbers.iter().copied(), &args.look, ColourMap::Grey);

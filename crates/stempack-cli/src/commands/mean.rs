@@ -3,8 +3,8 @@
 use super::opened;
 use crate::args::Mean;
 use crate::context::{Context, Outcome};
-use crate::results::{Array, Shown, Target, picture, sum_value};
-use stempack::Result;
+use crate::results::{Shown, Target, picture, sum_value};
+use stempack::{Result, SamplesRef};
 use stempack::display::{ColourMap, admitted};
 
 pub(crate) fn run(args: &Mean, context: &Context) -> Result<Outcome> {
@@ -13,10 +13,10 @@ pub(crate) fn run(args: &Mean, context: &Context) -> Result<Outcome> {
     let products = opened.products();
     let pattern = products.pattern_sum(context.task())?;
     let mean = pattern.mean();
-    let array = if args.sum { Array::U64(&pattern.sums) } else { Array::F64(&mean) };
+    let array = if args.sum { SamplesRef::U64(&pattern.sums) } else { SamplesRef::F64(&mean) };
     let name = if args.sum { "pattern sum" } else { "mean pattern" };
     let size = (pattern.shape.rows(), pattern.shape.cols());
-    let mut said = target.write(&array, &[size.0, size.1], || {
+    let mut said = target.write(array, &[size.0, size.1], || {
         let numbers = array.to_f64();
         let counted = admitted(&numbers, products.exclusions());
         let (picture, contrast) = picture(size, &numbers, counted, &args.look, ColourMap::Inferno);

@@ -4,30 +4,7 @@ use super::QemFile;
 use crate::sha256_file;
 use stempack_model::{
     Acquisition, Error, FrameSource, MemberDigest, MemberRole, ModelCode, Result, SamplesMut, Task,
-    with_samples,
 };
-
-/// The part of a buffer that holds `range`.
-fn part<'a>(samples: &'a mut SamplesMut<'_>, range: std::ops::Range<usize>) -> SamplesMut<'a> {
-    with_samples!(SamplesMut, samples, v => (&mut v[range]).into_part())
-}
-
-/// Slices as buffers of their type.
-trait IntoPart<'a> {
-    fn into_part(self) -> SamplesMut<'a>;
-}
-macro_rules! into_part {
-    ($($rust:ty, $name:ident;)*) => {
-        $(impl<'a> IntoPart<'a> for &'a mut [$rust] {
-            fn into_part(self) -> SamplesMut<'a> {
-                SamplesMut::$name(self)
-            }
-        })*
-    };
-}
-into_part! {
-    u8, U8; u16, U16; u32, U32; u64, U64; i8, I8; i16, I16; i32, I32; i64, I64; f32, F32; f64, F64;
-}
 
 impl FrameSource for QemFile {
     fn acquisition(&self) -> &Acquisition {
@@ -63,7 +40,7 @@ impl FrameSource for QemFile {
             let begin = (next - block.first) as usize;
             let end = (stop.min(block.stop()) - block.first) as usize;
             let offset = (next - first_frame) as usize * pixels;
-            let mut out = part(&mut into, offset..offset + (end - begin) * pixels);
+            let mut out = into.reborrow().split_at(offset).1.split_at((end - begin) * pixels).0;
             // Whole blocks go straight to the caller; of a part, the rest may be asked for next.
             let frames = match self.kept_frames(block) {
                 None if end - begin < block.scans => self.block_frames(block, task)?,

@@ -39,7 +39,7 @@ pub use calibration::Override;
 pub use file::{QemFile, QemInfo};
 pub use products::QemMoments;
 pub use resave::{OverrideChange, ResaveOptions, resave};
-pub use write::{QemOptions, QemReport, write};
+pub use write::{QemOptions, QemPlan, QemReport, plan, write};
 
 /// Scan positions that are coded together, in every codec.
 pub(crate) const INTERVAL: usize = 512;

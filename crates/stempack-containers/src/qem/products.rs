@@ -167,6 +167,14 @@ impl QemFile {
     pub fn moments(&self, task: &Task) -> Result<QemMoments> {
         self.valid()?;
         self.check_room(24, task)?;
+        let (rows, cols) = (self.shape().detector.rows() as u128, self.shape().detector.cols() as u128);
+        let most = u128::from(self.header.stored.max_unsigned().unwrap_or_default());
+        if rows * cols * rows.max(cols) * most > u128::from(u64::MAX) {
+            return Err(Error::new(
+                ModelCode::OverBudget,
+                format!("moments of a {} detector may exceed 64 bits", self.shape().detector),
+            ));
+        }
         let n = self.shape().scan.positions();
         let (detector, excluded) = (self.shape().detector, &self.described().excluded.pixels);
         let mut m = QemMoments { total: vec![0; n], row: vec![0; n], col: vec![0; n] };
@@ -209,9 +217,7 @@ impl QemFile {
 
 /// Σ 1, Σ row and Σ column of one frame, without its excluded pixels.
 ///
-/// Axes stay below 2^24 and counts below 2^16: a row's sum stays below 2^40 and its column moment below 2^64; whole
-/// frames of fewer than 2^30 pixels (larger ones do not fit a chunk) stay below 2^24 · 2^16 · 2^30 in the worst case, so
-/// wrapping is refused by construction for every detector of less than 2^24 pixels a side and 2^24 pixels in all.
+/// The caller has shown that no moment exceeds 64 bits.
 fn frame_moments<T: Copy + Into<u64>>(frame: &[T], cols: usize, excluded: &[u32]) -> [u64; 3] {
     let [mut total, mut by_row, mut by_col] = [0u64; 3];
     for (r, row) in frame.chunks_exact(cols).enumerate() {
@@ -219,17 +225,17 @@ fn frame_moments<T: Copy + Into<u64>>(frame: &[T], cols: usize, excluded: &[u32]
         for (c, &count) in row.iter().enumerate() {
             let count: u64 = count.into();
             sum += count;
-            moment = moment.wrapping_add(c as u64 * count);
+            moment += c as u64 * count;
         }
         total += sum;
-        by_row = by_row.wrapping_add(r as u64 * sum);
-        by_col = by_col.wrapping_add(moment);
+        by_row += r as u64 * sum;
+        by_col += moment;
     }
     for &p in excluded {
         let (count, p): (u64, usize) = (frame[p as usize].into(), p as usize);
         total -= count;
-        by_row = by_row.wrapping_sub((p / cols) as u64 * count);
-        by_col = by_col.wrapping_sub((p % cols) as u64 * count);
+        by_row -= (p / cols) as u64 * count;
+        by_col -= (p % cols) as u64 * count;
     }
     [total, by_row, by_col]
 }

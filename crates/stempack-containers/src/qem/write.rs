@@ -56,6 +56,39 @@ pub struct QemReport {
     pub peak_bytes: u64,
 }
 
+/// What writing will take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QemPlan {
+    /// How the body will be coded.
+    pub codec: QemCodec,
+    /// Type of the stored samples.
+    pub stored: SampleType,
+    /// Chunks of the body.
+    pub chunks: u64,
+    /// Scan positions of every chunk but the last.
+    pub scans_per_chunk: usize,
+    /// Most memory the buffers take.
+    pub peak_bytes: u64,
+    /// No file is larger.
+    pub output_maximum_bytes: u64,
+}
+
+/// Plans without reading a frame.
+///
+/// # Errors
+/// As [`write()`], as far as it can be known.
+pub fn plan(acquisition: &Acquisition, task: &Task) -> Result<QemPlan> {
+    let plan = Plan::of(acquisition, task)?;
+    Ok(QemPlan {
+        codec: plan.codec,
+        stored: plan.narrowing.stored,
+        chunks: plan.chunks(),
+        scans_per_chunk: plan.chunk_scans,
+        peak_bytes: plan.peak_bytes,
+        output_maximum_bytes: plan.most_body_bytes() + super::envelope::MOST_HEADER_BYTES + PREFIX_BYTES,
+    })
+}
+
 /// Refuses a name that readers of this format would not take for one.
 pub(super) fn check_name(destination: &Path) -> Result<()> {
     let extension = destination.extension().and_then(|e| e.to_str());

@@ -8,7 +8,7 @@ use stempack_engine::cpu::Kernel;
 use stempack_engine::{Resident, ShardReader};
 use stempack_model::{FrameSource, Samples, Task};
 use stempack_products::{DetectorMask, Products, Sums, reference};
-use stempack_testkit::{MemorySource, corpus, expectations, read_npy};
+use stempack_testkit::{MemorySource, corpus, count, expectations, read_npy};
 
 fn counts(scans: usize, pixels: usize, max: u64) -> Vec<u64> {
     let mut state = 5u64;
@@ -28,7 +28,7 @@ fn check(source: &MemorySource, profile: ProfileChoice) {
     let a = source.acquisition();
     let shape = a.shape().unwrap();
     let pixels = shape.detector.pixels();
-    let dense: Vec<u32> = (0..source.frames().len()).map(|i| source.frames().get(i) as u32).collect();
+    let dense: Vec<u32> = (0..source.frames().len()).map(|i| count(source.frames(), i) as u32).collect();
     let frames = reference::dense(&dense, shape);
     let bytes: Vec<u8> = (0..pixels).map(|p| u8::from(p % 3 != 1)).collect();
     let masks = [
@@ -58,8 +58,8 @@ fn check(source: &MemorySource, profile: ProfileChoice) {
             let working = resident.working_frame(row, col).unwrap();
             let expected = reference::working_frame(&frames, &a.excluded, position);
             for p in 0..pixels {
-                assert_eq!(raw.get(p), u64::from(dense[position * pixels + p]));
-                assert_eq!(working.get(p), u64::from(expected[p]));
+                assert_eq!(count(&raw, p), u64::from(dense[position * pixels + p]));
+                assert_eq!(count(&working, p), u64::from(expected[p]));
             }
         }
         assert!(resident.raw_frame(shape.scan.rows(), 0).is_err());

@@ -100,8 +100,8 @@ impl Walk<'_> {
                     if child.path() == DATA || depth >= DEEPEST || !self.first_visit(child.id()) {
                         continue;
                     }
-                    for name in child.attribute_names() {
-                        self.keep_attribute(child.path(), &name, child.attribute(&name));
+                    for name in child.attribute_names().iter().filter(|n| *n != "units") {
+                        self.keep_attribute(child.path(), name, child.attribute(name));
                     }
                     self.group(&child, depth + 1);
                 }

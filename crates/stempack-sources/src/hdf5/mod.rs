@@ -153,6 +153,17 @@ fn said(error: &h5::Error) -> String {
     }
 }
 
+/// A path that is text, which is all that the binding takes: a name that is none is reached through its descriptor,
+/// which has to stay open for as long.
+fn as_text(path: &Path) -> Result<(PathBuf, Option<std::fs::File>)> {
+    use std::os::fd::AsRawFd;
+    if path.to_str().is_some() {
+        return Ok((path.to_owned(), None));
+    }
+    let file = std::fs::File::open(path).map_err(|e| Error::io("open", path, e))?;
+    Ok((PathBuf::from(format!("/dev/fd/{}", file.as_raw_fd())), Some(file)))
+}
+
 impl File {
     /// Opens a file for reading, without locks.
     ///
@@ -167,9 +178,10 @@ impl File {
         }
         let bytes = std::fs::metadata(path).map_err(|e| Error::io("stat", path, e))?.len();
         watch::check(path)?;
+        let (reachable, _open) = as_text(path)?;
         let inner = h5::File::with_options()
             .with_fapl(|access| access.file_locking(false))
-            .open(path)
+            .open(&reachable)
             .map_err(|e| {
                 Error::new(SourceCode::UnreadableHdf5, format!("cannot open `{name}` as HDF5: {}", said(&e)))
                     .with("path", path.display().to_string())

@@ -4,7 +4,7 @@ use crate::common::*;
 use crate::writer::{Folder, groups, stack};
 use std::os::unix::ffi::OsStrExt;
 use stempack_model::{Detail, MemberRole};
-use stempack_sources::{OpenOptions, catalog};
+use stempack_sources::OpenOptions;
 
 fn first_values(path: &std::path::Path) -> Vec<u64> {
     let source = open(path);
@@ -211,31 +211,4 @@ fn other_files_are_of_no_known_format() {
     }
     assert_eq!(refusal(folder.path()).code(), "unknown_format");
     assert_eq!(refusal(&folder.at("absent_master.h5")).code(), "io");
-}
-
-#[test]
-fn a_folder_is_a_catalog() {
-    let folder = Folder::new();
-    std::fs::create_dir_all(folder.at("sub/.hidden")).unwrap();
-    folder.run(2);
-    folder.shard("sub/two_data_000001.h5", 3, 2, 3, 0);
-    drop(folder.master("sub/two_master.h5", &["two_data_000001.h5"]));
-    drop(folder.master("broken_master.h5", &["absent.h5"]));
-    std::fs::write(folder.at("no_master.h5"), "no HDF5").unwrap();
-    drop(folder.master("sub/.hidden/x_master.h5", &["absent.h5"]));
-    std::os::unix::fs::symlink(folder.path(), folder.at("sub/loop")).unwrap();
-    let options = OpenOptions::default();
-    let found = catalog(&[folder.path().to_owned()], &options).unwrap();
-    assert_eq!(found.acquisitions.iter().map(|a| a.label.as_str()).collect::<Vec<_>>(), ["run", "two"]);
-    let issues: Vec<_> = found.issues.iter().map(|i| (i.path.clone(), i.error.code())).collect();
-    assert_eq!(
-        issues,
-        [(folder.at("broken_master.h5"), "missing_member"), (folder.at("no_master.h5"), "unknown_format")]
-    );
-    // The same acquisition by two of its members is one.
-    let twice = catalog(&[folder.at("run_master.h5"), folder.at("run_data_000001.h5")], &options).unwrap();
-    assert_eq!(twice.acquisitions.len(), 1);
-    assert_eq!(catalog(&[folder.at("broken_master.h5")], &options).unwrap_err().code(), "missing_member");
-    let empty = Folder::new();
-    assert_eq!(catalog(&[empty.path().to_owned()], &options).unwrap_err().code(), "no_acquisition");
 }

@@ -6,16 +6,20 @@
 )]
 
 mod background;
+mod catalog;
 mod common;
+mod contract;
 mod corpus_arina;
 mod corpus_cases;
+mod corpus_dm;
 mod corpus_emd;
 mod corpus_empad;
 mod corpus_hdf5;
-mod corpus_hdf5;
-mod damage;
 mod damage;
 mod dark;
+mod dm;
+mod dm_hostile;
+mod dm_writer;
 mod emd;
 mod emd_stack;
 mod emd_storage;
@@ -24,5 +28,9 @@ mod frames;
 mod generated;
 mod layout;
 mod metadata;
+mod npy;
+mod nxem;
+mod retained;
 mod scan;
+mod velox;
 mod writer;

@@ -2,7 +2,6 @@
 
 mod error;
 pub mod npy;
-mod npy_header;
 pub mod output;
 pub mod png;
 mod scale_bar;
@@ -10,7 +9,7 @@ pub mod tiff;
 pub mod unpack;
 
 pub use error::ExportCode;
-pub use npy::{NpyType, NpyWriter, read_mask};
+pub use npy::{NpyWriter, read_mask};
 pub use output::Output;
 pub use scale_bar::ScaleBar;
 pub use unpack::{Unpacked, unpack_npy};

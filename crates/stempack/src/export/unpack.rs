@@ -1,6 +1,6 @@
 //! How a region of frames becomes one `.npy` array: streamed, hashed on the way, never dense in memory.
 
-use super::npy::{NpyType, NpyWriter};
+use super::npy::NpyWriter;
 use crate::{Products, Result, SampleType, ScanRegion, Task, Values, stream_region};
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -33,7 +33,7 @@ pub fn unpack_npy(
     let (detector, sample) = (products.shape().detector, values.sample_type(products));
     let shape =
         [region.rows().len(), region.cols().len(), detector.rows(), detector.cols()].map(|n| n as u64);
-    let mut writer = NpyWriter::create(destination, replace, NpyType::from(sample), &shape)?;
+    let mut writer = NpyWriter::create(destination, replace, sample, &shape)?;
     let mut digest = Sha256::new();
     let bytes = (region.positions() as u64)
         .saturating_mul(detector.pixels() as u64)
@@ -42,7 +42,7 @@ pub fn unpack_npy(
     let streamed = stream_region(products, region, values, task, |_, samples| {
         let bytes = samples.little_endian();
         digest.update(&bytes);
-        writer.write(&bytes)
+        writer.write_bytes(&bytes)
     });
     task.finish();
     streamed?;

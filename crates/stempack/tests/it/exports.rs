@@ -3,8 +3,8 @@
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use stempack::display::{ColourMap, Contrast, Picture};
-use stempack::export::{NpyType, NpyWriter, Output, npy, png::write_png, tiff::write_tiff, unpack_npy};
-use stempack::{DetectorShape, FrameSourceProducts, Samples, ScanRegion, ScanShape, Task, Values};
+use stempack::export::{NpyWriter, Output, npy, png::write_png, tiff::write_tiff, unpack_npy};
+use stempack::{DetectorShape, FrameSourceProducts, SampleType, Samples, SamplesRef, ScanRegion, ScanShape, Task, Values};
 use stempack_testkit::MemorySource;
 
 fn folder() -> tempfile::TempDir {
@@ -65,28 +65,28 @@ fn published_files_have_ordinary_permissions() {
 fn an_incomplete_array_is_not_published() {
     let dir = folder();
     let path = dir.path().join("a.npy");
-    let mut w = NpyWriter::create(&path, false, NpyType::U64, &[2, 2]).unwrap();
-    w.write_u64(&[1, 2, 3]).unwrap();
+    let mut w = NpyWriter::create(&path, false, SampleType::U64, &[2, 2]).unwrap();
+    w.write(SamplesRef::U64(&[1, 2, 3])).unwrap();
     assert_eq!(w.publish().unwrap_err().code(), "invalid_destination");
-    let mut w = NpyWriter::create(&path, false, NpyType::U32, &[1]).unwrap();
-    assert!(w.write_u32(&[1, 2]).is_err());
+    let mut w = NpyWriter::create(&path, false, SampleType::U32, &[1]).unwrap();
+    assert!(w.write(SamplesRef::U32(&[1, 2])).is_err());
     drop(w);
     assert_eq!(names(&dir), Vec::<String>::new());
-    assert!(NpyWriter::create(&path, false, NpyType::F64, &[u64::MAX, 2]).is_err());
+    assert!(NpyWriter::create(&path, false, SampleType::F64, &[u64::MAX, 2]).is_err());
 }
 
 #[test]
 fn arrays_hold_little_endian_elements_after_the_header() {
     let dir = folder();
     let path = dir.path().join("a.npy");
-    let mut w = NpyWriter::create(&path, false, NpyType::U32, &[1, 2]).unwrap();
-    w.write_u32(&[0x0102_0304, 5]).unwrap();
+    let mut w = NpyWriter::create(&path, false, SampleType::U32, &[1, 2]).unwrap();
+    w.write(SamplesRef::U32(&[0x0102_0304, 5])).unwrap();
     w.publish().unwrap();
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(bytes[128..], [4, 3, 2, 1, 5, 0, 0, 0]);
-    assert_eq!(bytes[..128], npy::header(NpyType::U32, &[1, 2])[..]);
-    let mut w = NpyWriter::create(&path, true, NpyType::F64, &[1]).unwrap();
-    w.write_f64(&[1.0]).unwrap();
+    assert_eq!(bytes[..128], npy::header(SampleType::U32, &[1, 2])[..]);
+    let mut w = NpyWriter::create(&path, true, SampleType::F64, &[1]).unwrap();
+    w.write(SamplesRef::F64(&[1.0])).unwrap();
     w.publish().unwrap();
     assert_eq!(std::fs::read(&path).unwrap()[128..], [0, 0, 0, 0, 0, 0, 0xF0, 0x3F]);
 }
@@ -113,7 +113,7 @@ fn unpacking_streams_exactly_the_region() {
     assert_eq!(done.shape, [2, 3, 3, 3]);
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(done.file_bytes, bytes.len() as u64);
-    assert_eq!(bytes[..128], npy::header(NpyType::U16, &[2, 3, 3, 3])[..]);
+    assert_eq!(bytes[..128], npy::header(SampleType::U16, &[2, 3, 3, 3])[..]);
     assert_eq!(bytes[128..], want);
     assert_eq!(done.logical_sha256[..], Sha256::digest(&want)[..]);
 
@@ -142,8 +142,8 @@ fn masks_come_from_files() {
     let dir = folder();
     let path = dir.path().join("m.npy");
     let detector = DetectorShape::new(2, 2).unwrap();
-    let mut w = NpyWriter::create(&path, false, NpyType::U8, &[2, 2]).unwrap();
-    w.write(&[0, 1, 1, 0]).unwrap();
+    let mut w = NpyWriter::create(&path, false, SampleType::U8, &[2, 2]).unwrap();
+    w.write(SamplesRef::U8(&[0, 1, 1, 0])).unwrap();
     w.publish().unwrap();
     assert_eq!(npy::read_mask(&path, detector).unwrap(), [0, 1, 1, 0]);
     let e = npy::read_mask(&path, DetectorShape::new(2, 3).unwrap()).unwrap_err();

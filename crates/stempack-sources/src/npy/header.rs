@@ -1,27 +1,63 @@
 //! What the header of an `.npy` file says; the Python literal in it is parsed strictly and within a bound.
 //!
+//! The same parser serves arrays that are opened as acquisitions and masks that are read from files.
+//!
 //! Layout (NumPy format 1.0 to 3.0): magic `93 4E 55 4D 50 59`, major, minor, header length (u16 LE in 1.0, u32 LE
 //! later), then a dictionary literal with exactly the keys `descr`, `fortran_order`, `shape`.
 
-use super::ExportCode;
-use crate::{Error, Result};
-
-pub(super) const MAGIC: &[u8; 6] = b"\x93NUMPY";
+/// The first bytes of every `.npy` file.
+pub const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Longest header literal that is read; real ones have some hundred bytes.
-const MAX_HEADER: usize = 1 << 16;
+pub const MAX_HEADER: usize = 1 << 20;
+/// Bytes before the literal, at most: what [`end`] needs to see.
+pub const PREFIX_BYTES: usize = 12;
 
 /// The three facts of a header.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) descr: String,
-    pub(super) fortran_order: bool,
-    pub(super) shape: Vec<u64>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// NumPy's text for the type of an element, such as `<u2`.
+    pub descr: String,
+    /// Whether the first axis is the fastest.
+    pub fortran_order: bool,
+    /// Sizes of the axes.
+    pub shape: Vec<u64>,
 }
 
-/// Parses a header at the start of `bytes`; also returns where the data begin.
-pub(super) fn parse(bytes: &[u8]) -> Result<(Header, usize)> {
+/// Why a header is refused; users of the parser have their own codes for these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The magic bytes are missing.
+    NotNpy,
+    /// A valid header of something that is not read.
+    Unsupported(String),
+    /// The header contradicts its format.
+    Malformed(String),
+}
+
+type Result<T> = std::result::Result<T, Fault>;
+
+impl Fault {
+    /// The sentence.
+    pub fn message(&self) -> &str {
+        match self {
+            Fault::NotNpy => "the file does not begin with the `.npy` magic bytes",
+            Fault::Unsupported(message) | Fault::Malformed(message) => message,
+        }
+    }
+}
+
+/// Where the header ends and the data begin, from the first [`PREFIX_BYTES`] bytes or what there is of them.
+///
+/// # Errors
+/// As [`parse`].
+pub fn end(bytes: &[u8]) -> Result<usize> {
+    span(bytes).map(|(_, end)| end)
+}
+
+/// Where the literal begins and ends.
+fn span(bytes: &[u8]) -> Result<(usize, usize)> {
     if !bytes.starts_with(MAGIC) {
-        return Err(Error::new(ExportCode::NotNpy, "the file does not begin with the `.npy` magic bytes"));
+        return Err(Fault::NotNpy);
     }
     let short = || malformed("the header is cut short");
     let (at, length) = match bytes.get(6..8) {
@@ -35,21 +71,29 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Header, usize)> {
         }
         Some([major, minor]) => {
             let message = format!("`.npy` version {major}.{minor} is not known");
-            return Err(Error::new(ExportCode::UnsupportedNpy, message));
+            return Err(Fault::Unsupported(message));
         }
         _ => return Err(short()),
     };
     if length > MAX_HEADER {
         return Err(malformed(format!("a header of {length} bytes exceeds {MAX_HEADER}")));
     }
-    let end = at + length;
-    let text = bytes.get(at..end).ok_or_else(short)?;
+    Ok((at, at + length))
+}
+
+/// Parses a header at the start of `bytes`; also returns where the data begin.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse(bytes: &[u8]) -> Result<(Header, usize)> {
+    let (at, end) = span(bytes)?;
+    let text = bytes.get(at..end).ok_or_else(|| malformed("the header is cut short"))?;
     let text = std::str::from_utf8(text).map_err(|_| malformed("the header is no text"))?;
     Ok((Literal { rest: text }.header()?, end))
 }
 
-fn malformed(message: impl Into<String>) -> Error {
-    Error::new(ExportCode::MalformedNpy, message)
+fn malformed(message: impl Into<String>) -> Fault {
+    Fault::Malformed(message.into())
 }
 
 struct Literal<'a> {
@@ -66,7 +110,7 @@ impl<'a> Literal<'a> {
             let repeated = match key {
                 "descr" if self.peek("[") => {
                     let message = "an array of records is not accepted, only plain numbers";
-                    return Err(Error::new(ExportCode::UnsupportedNpy, message));
+                    return Err(Fault::Unsupported(message.to_owned()));
                 }
                 "descr" => descr.replace(self.string()?.to_owned()).is_some(),
                 "fortran_order" => fortran_order.replace(self.boolean()?).is_some(),
@@ -173,10 +217,7 @@ mod tests {
         let literal = "{'descr': '|b1', 'fortran_order': False, 'shape': (192, 100), }   \n";
         let want = Header { descr: "|b1".into(), fortran_order: false, shape: vec![192, 100] };
         for (version, begin) in [([1, 0], 10), ([2, 0], 12), ([3, 0], 12)] {
-            assert_eq!(
-                parse(&with(version, literal)).unwrap(),
-                (Header { ..want.copy() }, begin + literal.len())
-            );
+            assert_eq!(parse(&with(version, literal)).unwrap(), (want.clone(), begin + literal.len()));
         }
         let one =
             parse(&with([1, 0], r#"{"shape": (5L,), "fortran_order": True, "descr": "<u8"}"#)).unwrap().0;
@@ -185,12 +226,6 @@ mod tests {
             parse(&with([1, 0], "{'descr':'<f8','fortran_order':False,'shape':()}")).unwrap().0.shape,
             Vec::<u64>::new()
         );
-    }
-
-    impl Header {
-        fn copy(&self) -> Header {
-            Header { descr: self.descr.clone(), fortran_order: self.fortran_order, shape: self.shape.clone() }
-        }
     }
 
     #[test]
@@ -208,18 +243,20 @@ mod tests {
             "{'descr': '|u1', 'fortran_order': False, 'shape': (1,)} {}",
             "{'descr': '|u1, 'fortran_order': False, 'shape': (1,)}",
         ] {
-            assert_eq!(parse(&with([1, 0], literal)).unwrap_err().code(), "malformed_npy", "{literal}");
+            assert!(matches!(parse(&with([1, 0], literal)), Err(Fault::Malformed(_))), "{literal}");
         }
         let records = "{'descr': [('a', '<u2')], 'fortran_order': False, 'shape': (1,)}";
-        assert_eq!(parse(&with([1, 0], records)).unwrap_err().code(), "unsupported_npy");
-        assert_eq!(parse(&with([4, 0], "{}")).unwrap_err().code(), "unsupported_npy");
-        assert_eq!(parse(b"\x89PNG").unwrap_err().code(), "not_npy");
+        assert!(matches!(parse(&with([1, 0], records)), Err(Fault::Unsupported(_))));
+        assert!(matches!(parse(&with([4, 0], "{}")), Err(Fault::Unsupported(_))));
+        assert!(matches!(parse(&with([1, 1], "{}")), Err(Fault::Unsupported(_))));
+        assert_eq!(parse(b"\x89PNG"), Err(Fault::NotNpy));
         let whole = with([2, 0], "{'descr': '|u1', 'fortran_order': False, 'shape': (1,)}");
-        for end in 6..whole.len() {
-            assert_eq!(parse(&whole[..end]).unwrap_err().code(), "malformed_npy", "{end}");
+        for cut in 6..whole.len() {
+            assert!(matches!(parse(&whole[..cut]), Err(Fault::Malformed(_))), "{cut}");
         }
+        assert_eq!(end(&whole[..PREFIX_BYTES]), Ok(whole.len()));
         let mut huge = MAGIC.to_vec();
         huge.extend([2, 0, 255, 255, 255, 255]);
-        assert_eq!(parse(&huge).unwrap_err().code(), "malformed_npy");
+        assert!(matches!(parse(&huge), Err(Fault::Malformed(_))));
     }
 }
