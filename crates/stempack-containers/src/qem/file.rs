@@ -127,6 +127,10 @@ impl QemFile {
     pub fn effective_calibration(&self) -> BTreeMap<Quantity, Recorded<f64>> {
         self.calibration.effective()
     }
+    /// Scan positions of the largest chunk.
+    pub fn scans_per_chunk(&self) -> u64 {
+        self.header.layout.chunks.iter().map(|c| c.scans).max().unwrap_or(0)
+    }
     pub(super) fn described(&self) -> &Acquisition {
         &self.acquisition
     }
