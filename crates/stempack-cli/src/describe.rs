@@ -2,8 +2,9 @@
 
 use crate::printer::{hex, human_bytes};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write;
-use stempack::{Acquisition, Member, MemberDigest, Quantity};
+use stempack::{Acquisition, Member, MemberDigest, Quantity, Recorded};
 
 /// Axis names in order, and the quantity that is the step along each, the first one recorded.
 const AXES: [(&str, &[Quantity]); 4] = [
@@ -30,7 +31,7 @@ pub(crate) fn document(acquisition: &Acquisition, path: &str, digests: Option<&[
             "shape": [s.shape.rows(), s.shape.cols()], "evidence": s.evidence, "stated": s.stated,
         })),
         "axes": axes(a),
-        "quantities": quantities(a),
+        "quantities": quantities(&a.quantities),
         "identity": a.identity,
         "provenance": a.provenance,
         "excluded_pixels": {
@@ -64,10 +65,11 @@ fn axes(a: &Acquisition) -> Vec<Value> {
     AXES.into_iter().zip(sizes).map(axis).collect()
 }
 
-fn quantities(a: &Acquisition) -> Value {
+/// Quantities in the order of their names, each with its unit and origin.
+pub(crate) fn quantities(recorded: &BTreeMap<Quantity, Recorded<f64>>) -> Value {
     let mut all = Map::new();
     for quantity in Quantity::ALL {
-        if let Some(recorded) = a.quantities.get(&quantity) {
+        if let Some(recorded) = recorded.get(&quantity) {
             let mut entry = json!({
                 "value": recorded.value, "unit": quantity.unit(), "origin": recorded.origin.to_string(),
                 "conversion": recorded.conversion,

@@ -8,7 +8,7 @@ use crate::printer::{error_fields, hex};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use stempack::{Acquisition, Error, OpenOptions, PackFile, Result, require_shape, sha256_file};
+use stempack::{Acquisition, Error, OpenOptions, PackFile, QemFile, Result, require_shape, sha256_file};
 
 pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
     let options = opened::options(args.scan)?;
@@ -16,6 +16,10 @@ pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
     for path in &args.paths {
         if !path.is_dir() && PackFile::probe(path)? {
             report.pack(&PackFile::open(path)?, args.digest, context)?;
+            continue;
+        }
+        if !path.is_dir() && QemFile::probe(path)? {
+            report.qem(&QemFile::open(path)?, args.digest, context)?;
             continue;
         }
         let catalog = stempack::catalog(std::slice::from_ref(path), &options, context.task())?;
@@ -100,6 +104,14 @@ impl Report {
             "warnings": [],
         }));
         self.text.push_str(&info::text(pack));
+        Ok(())
+    }
+
+    fn qem(&mut self, file: &QemFile, digest: bool, context: &Context) -> Result<()> {
+        let digests = if digest { Some(super::qem::digests(file, context)?) } else { None };
+        let (document, text) = super::qem::inspect(file, digests.as_deref());
+        self.acquisitions.push(document);
+        self.text.push_str(&text);
         Ok(())
     }
 
