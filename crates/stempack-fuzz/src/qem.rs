@@ -32,7 +32,9 @@ pub(crate) fn columns(data: &[u8]) {
         offsets.extend(end.min(payload.len() as u32).to_le_bytes());
         selectors.push(selector);
     }
-    if kind & 16 == 0 && let Some(last) = offsets.last_chunk_mut() {
+    if kind & 16 == 0
+        && let Some(last) = offsets.last_chunk_mut()
+    {
         *last = (payload.len() as u32).to_le_bytes();
     }
     let Ok(chunk) = Chunk::new(scans, pixels, max, payload, &offsets, &selectors) else { return };
@@ -40,7 +42,9 @@ pub(crate) fn columns(data: &[u8]) {
     let mut plain = vec![0u16; scans * pixels];
     let mut sound = true;
     for (k, &selector) in selectors.iter().enumerate() {
-        let at = |k: usize| u32::from_le_bytes(offsets[4 * k..4 * k + 4].try_into().expect("checked above")) as usize;
+        let at = |k: usize| {
+            u32::from_le_bytes(offsets[4 * k..4 * k + 4].try_into().expect("checked above")) as usize
+        };
         let first = k / pixels * BLOCK_SCANS;
         let mut column = vec![0; BLOCK_SCANS.min(scans - first)];
         sound &= stream::decode(selector, &payload[at(k)..at(k + 1)], max, &mut column).is_ok();
@@ -62,8 +66,8 @@ pub(crate) fn columns(data: &[u8]) {
     }
     if sound {
         assert_eq!(wide, plain);
-        assert_eq!(sums.iter().sum::<u64>(), plain.iter().map(|&v| u64::from(v)).sum());
-        assert_eq!(patterns.iter().sum::<u64>(), sums.iter().sum());
+        assert_eq!(sums.iter().sum::<u64>(), plain.iter().map(|&v| u64::from(v)).sum::<u64>());
+        assert_eq!(patterns.iter().sum::<u64>(), sums.iter().sum::<u64>());
     }
 }
 
@@ -107,7 +111,10 @@ pub(crate) fn round_trip(data: &[u8]) {
     let counts: Vec<u16> = match kind % 3 {
         0 => rest.as_chunks().0.iter().map(|&b| u16::from_le_bytes(b)).collect(),
         1 => rest.iter().map(|&b| u16::from(b)).collect(),
-        _ => rest.iter().flat_map(|&b| [u16::from(b) & 3, u16::from(b) >> 2 & 31, 0, u16::from(b) >> 7]).collect(),
+        _ => rest
+            .iter()
+            .flat_map(|&b| [u16::from(b) & 3, u16::from(b) >> 2 & 31, 0, u16::from(b) >> 7])
+            .collect(),
     };
     let frames = &counts[..counts.len() / pixels * pixels];
     if frames.is_empty() {
@@ -123,7 +130,8 @@ pub(crate) fn round_trip(data: &[u8]) {
         assert!(bytes.len() <= 2 * column.len());
     }
     let offsets: Vec<u8> = chunk.offsets.iter().flat_map(|v| v.to_le_bytes()).collect();
-    let view = Chunk::new(scans, pixels, u16::MAX, &chunk.payload, &offsets, &chunk.selectors).expect("checked above");
+    let view = Chunk::new(scans, pixels, u16::MAX, &chunk.payload, &offsets, &chunk.selectors)
+        .expect("checked above");
     let mut out = vec![0u16; frames.len()];
     view.decode(0..scans, &mut out, &task).expect("checked above");
     assert_eq!(out, frames);
@@ -136,7 +144,8 @@ pub(crate) fn round_trip(data: &[u8]) {
     let frames = &floats[..scans * pixels];
     let chunk = lanes::encode(frames, pixels, &task).expect("checked above");
     let offsets: Vec<u8> = chunk.offsets.iter().flat_map(|v| v.to_le_bytes()).collect();
-    let view = LaneChunk::new(scans, pixels, &chunk.payload, &offsets, &chunk.selectors).expect("checked above");
+    let view =
+        LaneChunk::new(scans, pixels, &chunk.payload, &offsets, &chunk.selectors).expect("checked above");
     let mut out = vec![0f32; frames.len()];
     view.decode(0..scans, &mut out, &task).expect("checked above");
     assert!(out.iter().zip(frames).all(|(a, b)| a.to_bits() == b.to_bits()));
@@ -152,7 +161,8 @@ pub(crate) fn spatial(data: &[u8]) {
         return;
     }
     let (widths, words) = rest.split_at(streams);
-    let widths: Vec<u8> = if kind & 2 == 0 { widths.iter().map(|w| w % 33).collect() } else { widths.to_vec() };
+    let widths: Vec<u8> =
+        if kind & 2 == 0 { widths.iter().map(|w| w % 33).collect() } else { widths.to_vec() };
     let mut offsets = vec![0u8; 8];
     let mut end = 0u64;
     for (k, &width) in widths.iter().enumerate() {
@@ -165,7 +175,9 @@ pub(crate) fn spatial(data: &[u8]) {
     } else {
         words.to_vec()
     };
-    if kind & 8 != 0 && let Some(first) = words.first() {
+    if kind & 8 != 0
+        && let Some(first) = words.first()
+    {
         let at = usize::from(*first) % offsets.len();
         offsets[at] ^= 1 << (kind >> 5);
     }
