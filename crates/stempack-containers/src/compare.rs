@@ -124,9 +124,10 @@ mod tests {
         assert_eq!(first_difference(SamplesRef::U8(&[1, 255]), SamplesRef::I8(&[1, -1])), Some(1));
         let quiet = f32::from_bits(0x7fc0_0001);
         let wide = f64::from_bits(0x7ff8_0000_2000_0000);
-        assert!(same(SamplesRef::F32(&[0.5, quiet]), SamplesRef::F64(&[0.5, wide])));
+        let (narrow, widened) = ([0.5, quiet], [0.5, wide]);
+        assert!(same(SamplesRef::F32(&narrow), SamplesRef::F64(&widened)));
         assert_eq!(first_difference(SamplesRef::F32(&[0.0]), SamplesRef::F32(&[-0.0])), Some(0));
-        assert!(same(SamplesRef::F32(&[quiet]), SamplesRef::F32(&[quiet])));
+        assert!(same(SamplesRef::F32(&narrow), SamplesRef::F32(&narrow)));
         assert_eq!(first_difference(SamplesRef::F32(&[0.1]), SamplesRef::F64(&[0.1])), Some(0));
     }
 }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
 
+mod sessions;
+
 use std::sync::Arc;
 use stempack_containers::pack::{PackFile, PackOptions, ProfileChoice, pack};
 use stempack_engine::cpu::Kernel;

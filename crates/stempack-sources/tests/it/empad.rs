@@ -530,7 +530,12 @@ fn a_folder_lists_each_pair_once_and_what_is_incomplete() {
     pairs.zeros("alone.raw", 2 * G1);
     pairs.file("gone.xml", g1("gone.raw", ""));
     let folder = pairs.at(".");
-    let catalog = stempack_sources::catalog(&[folder], &stempack_sources::OpenOptions::default()).unwrap();
+    let catalog = stempack_sources::catalog(
+        &[folder],
+        &stempack_sources::OpenOptions::default(),
+        &stempack_model::Task::new(),
+    )
+    .unwrap();
     let labels: Vec<_> = catalog.acquisitions.iter().map(|a| a.label.as_str()).collect();
     assert_eq!(labels, ["a", "alone"]);
     let issues: Vec<_> =
