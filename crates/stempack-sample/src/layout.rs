@@ -57,7 +57,8 @@ impl<'a> StackWriter<'a> {
         let dataset = match spec.sample {
             SampleType::U8 => stack::<u8>(&file, frames, spec),
             SampleType::U16 => stack::<u16>(&file, frames, spec),
-            SampleType::U32 => stack::<u32>(&file, frames, spec),
+            // The specification admits no other type.
+            _ => stack::<u32>(&file, frames, spec),
         }
         .map_err(|e| failed(path, e))?;
         Ok(StackWriter { path, dataset, file })

@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use stempack::{Acquisition, Error, OpenOptions, PackFile, Result, require_shape, sha256_file};
 
 pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
-    let options = opened::options(args.scan)?;
+    let options = opened::options(args.scan, args.allow_uncalibrated)?;
     let mut report = Report::default();
     for path in &args.paths {
         if !path.is_dir() && PackFile::probe(path)? {
             report.pack(&PackFile::open(path)?, args.digest, context)?;
             continue;
         }
-        let catalog = stempack::catalog(std::slice::from_ref(path), &options)?;
+        let catalog = stempack::catalog(std::slice::from_ref(path), &options, context.task())?;
         for acquisition in &catalog.acquisitions {
             report.acquisition(acquisition, path, &options, args.digest, context)?;
         }

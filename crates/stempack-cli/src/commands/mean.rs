@@ -4,8 +4,8 @@ use super::opened;
 use crate::args::Mean;
 use crate::context::{Context, Outcome};
 use crate::results::{Shown, Target, picture, sum_value};
-use stempack::{Result, SamplesRef};
 use stempack::display::{ColourMap, admitted};
+use stempack::{Result, SamplesRef};
 
 pub(crate) fn run(args: &Mean, context: &Context) -> Result<Outcome> {
     let target = Target::new(&args.out)?;
@@ -13,7 +13,7 @@ pub(crate) fn run(args: &Mean, context: &Context) -> Result<Outcome> {
     let products = opened.products();
     let pattern = products.pattern_sum(context.task())?;
     let mean = pattern.mean();
-    let array = if args.sum { SamplesRef::U64(&pattern.sums) } else { SamplesRef::F64(&mean) };
+    let array = if args.sum { pattern.sums.samples() } else { SamplesRef::F64(&mean) };
     let name = if args.sum { "pattern sum" } else { "mean pattern" };
     let size = (pattern.shape.rows(), pattern.shape.cols());
     let mut said = target.write(array, &[size.0, size.1], || {
