@@ -123,9 +123,9 @@ fn sums_beyond_32_bits_are_exact() {
     assert_eq!(image.values, Sums::U64(vec![65_538 * 65_535; 2]));
     let moments = resident.moments(&Task::new()).unwrap();
     let n = pixels as u64 / 2;
-    assert_eq!(moments.total, vec![65_538 * 65_535; 2].into());
-    assert_eq!(moments.row, vec![n * 65_535; 2].into());
-    assert_eq!(moments.col, vec![2 * (n * (n - 1) / 2) * 65_535; 2].into());
+    assert_eq!(moments.total, Sums::U64(vec![65_538 * 65_535; 2]));
+    assert_eq!(moments.row, Sums::U64(vec![n * 65_535; 2]));
+    assert_eq!(moments.col, Sums::U64(vec![2 * (n * (n - 1) / 2) * 65_535; 2]));
 }
 
 #[test]
