@@ -75,6 +75,9 @@ pub(crate) struct Input {
     /// Scan shape of an original that does not record one
     #[arg(long, value_name = "RxC")]
     pub(crate) scan: Option<Scan>,
+    /// Open an original whose format demands a calibration that is missing
+    #[arg(long)]
+    pub(crate) allow_uncalibrated: bool,
 }
 
 /// Where a result goes.
@@ -127,6 +130,9 @@ pub(crate) struct Inspect {
     /// Scan shape of an acquisition that does not record one
     #[arg(long, value_name = "RxC")]
     pub(crate) scan: Option<Scan>,
+    /// Open an original whose format demands a calibration that is missing
+    #[arg(long)]
+    pub(crate) allow_uncalibrated: bool,
     /// Hash every member file
     #[arg(long)]
     pub(crate) digest: bool,
@@ -157,6 +163,9 @@ pub(crate) struct Pack {
     /// Scan shape of an acquisition that does not record one
     #[arg(long, value_name = "RxC")]
     pub(crate) scan: Option<Scan>,
+    /// Open an original whose format demands a calibration that is missing
+    #[arg(long)]
+    pub(crate) allow_uncalibrated: bool,
     /// Only say what packing would take
     #[arg(long)]
     pub(crate) plan: bool,
@@ -184,6 +193,9 @@ pub(crate) struct Verify {
     /// Scan shape of the original, when it does not record one
     #[arg(long, value_name = "RxC", requires = "against")]
     pub(crate) scan: Option<Scan>,
+    /// Open an original whose format demands a calibration that is missing
+    #[arg(long, requires = "against")]
+    pub(crate) allow_uncalibrated: bool,
     /// SHA-256 the whole file must have
     #[arg(long, value_name = "HEX")]
     pub(crate) expect_sha256: Option<Sha256>,

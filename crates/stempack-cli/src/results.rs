@@ -5,7 +5,7 @@ use crate::args::{Look, Map, Out};
 use serde_json::{Map as Object, Value, json};
 use stempack::display::{ColourMap, Contrast, Picture};
 use stempack::export::{NpyWriter, Output, ScaleBar, png::write_png, tiff::write_tiff};
-use stempack::{Error, Result, SamplesRef};
+use stempack::{Error, Result, SamplesRef, Total};
 
 /// The formats an extension may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +143,35 @@ fn colour_map(map: Map) -> ColourMap {
     }
 }
 
-/// A sum as a JSON number, or as text beyond 64 bits.
-pub(crate) fn sum_value(sum: u128) -> Value {
-    u64::try_from(sum).map_or_else(|_| sum.to_string().into(), Value::from)
+/// A sum as a JSON number; as text where JSON or its readers have no number for it: integers beyond 64 bits, and floats
+/// that are not finite (`NaN`, `Infinity`, `-Infinity`).
+pub(crate) fn sum_value(sum: Total) -> Value {
+    match sum {
+        Total::Integer(sum) => u64::try_from(sum)
+            .map(Value::from)
+            .or_else(|_| i64::try_from(sum).map(Value::from))
+            .unwrap_or_else(|_| sum.to_string().into()),
+        Total::Float(sum) if sum.is_finite() => sum.into(),
+        Total::Float(sum) if sum.is_nan() => "NaN".into(),
+        Total::Float(sum) => if sum > 0.0 { "Infinity" } else { "-Infinity" }.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_numbers_where_there_are_some() {
+        let of = |sum: i128| sum_value(Total::Integer(sum)).to_string();
+        assert_eq!(of(u64::MAX.into()), "18446744073709551615");
+        assert_eq!(of(i128::from(u64::MAX) + 1), "\"18446744073709551616\"");
+        assert_eq!(of(i64::MIN.into()), "-9223372036854775808");
+        assert_eq!(of(i128::from(i64::MIN) - 1), "\"-9223372036854775809\"");
+        let of = |sum: f64| sum_value(Total::Float(sum)).to_string();
+        assert_eq!(
+            [1.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY].map(of),
+            ["1.5", "\"NaN\"", "\"Infinity\"", "\"-Infinity\""]
+        );
+    }
 }

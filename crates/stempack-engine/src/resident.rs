@@ -225,7 +225,7 @@ impl Products for Resident {
         PatternSum::check_bound(positions, self.max_value())?;
         let pixels = self.frames.shape.detector.pixels();
         let sums = reduce::pattern_sum(&self.parts(), pixels, &self.frames.excluded, task)?;
-        Ok(PatternSum { shape: self.frames.shape.detector, sums, positions })
+        Ok(PatternSum { shape: self.frames.shape.detector, sums: sums.into(), positions })
     }
 
     fn moments(&self, task: &Task) -> Result<Moments> {
@@ -233,7 +233,12 @@ impl Products for Resident {
         Moments::check_bound(detector, self.max_value())?;
         let m =
             reduce::moments(&self.parts(), (detector.rows(), detector.cols()), &self.frames.excluded, task)?;
-        Ok(Moments { shape: self.frames.shape.scan, total: m.total, row: m.row, col: m.col })
+        Ok(Moments {
+            shape: self.frames.shape.scan,
+            total: m.total.into(),
+            row: m.row.into(),
+            col: m.col.into(),
+        })
     }
 
     fn working_frame(&self, row: usize, col: usize) -> Result<Samples> {

@@ -125,13 +125,13 @@ impl Products for ShardReader {
             sums.iter_mut().zip(shard).for_each(|(a, b)| *a += b);
             Ok(())
         })?;
-        Ok(PatternSum { shape: self.frames.shape.detector, sums, positions })
+        Ok(PatternSum { shape: self.frames.shape.detector, sums: sums.into(), positions })
     }
 
     fn moments(&self, task: &Task) -> Result<Moments> {
         let detector = self.frames.shape.detector;
         Moments::check_bound(detector, self.max_value())?;
-        let mut m = Moments { shape: self.frames.shape.scan, total: vec![], row: vec![], col: vec![] };
+        let mut m = reduce::ScanMoments::default();
         self.each_shard("moments", task, |part| {
             let size = (detector.rows(), detector.cols());
             let shard = reduce::moments(&[part], size, &self.frames.excluded, task)?;
@@ -140,7 +140,12 @@ impl Products for ShardReader {
             m.col.extend(shard.col);
             Ok(())
         })?;
-        Ok(m)
+        Ok(Moments {
+            shape: self.frames.shape.scan,
+            total: m.total.into(),
+            row: m.row.into(),
+            col: m.col.into(),
+        })
     }
 
     fn working_frame(&self, row: usize, col: usize) -> Result<Samples> {

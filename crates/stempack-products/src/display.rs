@@ -33,7 +33,9 @@ impl Contrast {
         let at = |percent: f64| {
             let rank = (percent / 100.0).clamp(0.0, 1.0) * (finite.len() - 1) as f64;
             let below = finite[rank.floor() as usize];
-            below + (finite[rank.ceil() as usize] - below) * rank.fract()
+            let step = finite[rank.ceil() as usize] - below;
+            // Where the step between two doubles exceeds the largest of them, the lower one will do for a picture.
+            if step.is_finite() { below + step * rank.fract() } else { below }
         };
         let contrast = Contrast { low: at(low), high: at(high) };
         if contrast.high > contrast.low {
@@ -44,12 +46,13 @@ impl Contrast {
 
     /// 0…255 for a value; values that are not finite are 0, and so is everything when both ends coincide.
     pub fn level(&self, value: f64) -> u8 {
-        let range = self.high - self.low;
+        // Halves, because the range of two doubles may exceed the largest of them.
+        let range = self.high / 2.0 - self.low / 2.0;
         if !(range > 0.0 && value.is_finite()) {
             return 0;
         }
         // The cast saturates; +0.5 rounds.
-        ((value - self.low) / range * 255.0 + 0.5) as u8
+        ((value / 2.0 - self.low / 2.0) / range * 255.0 + 0.5) as u8
     }
 }
 
@@ -143,14 +146,15 @@ impl Picture {
     }
 
     /// Direction and size of the centre of mass relative to its mean: the hue is the direction, the brightness the
-    /// distance, full at its 99th percentile. Positions without counts are black.
+    /// distance, full at its 99th percentile. Positions without a centre are black.
     pub fn of_directions(moments: &Moments) -> Self {
         let com = moments.center_of_mass();
-        let counted = |i: &usize| moments.total[*i] > 0;
-        let n = (0..moments.total.len()).filter(counted).count().max(1) as f64;
+        let defined = moments.defined();
+        let counted = |i: &usize| defined[*i];
+        let n = (0..defined.len()).filter(counted).count().max(1) as f64;
         let mean = |v: &[f64]| (0..v.len()).filter(counted).map(|i| v[i]).sum::<f64>() / n;
         let (mean_row, mean_col) = (mean(com.rows()), mean(com.cols()));
-        let shifts: Vec<Option<(f64, f64)>> = (0..moments.total.len())
+        let shifts: Vec<Option<(f64, f64)>> = (0..defined.len())
             .map(|i| counted(&i).then(|| (com.rows()[i] - mean_row, com.cols()[i] - mean_col)))
             .collect();
         let sizes = shifts.iter().flatten().map(|(r, c)| r.hypot(*c));
@@ -231,6 +235,7 @@ impl Picture {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Sums;
     use stempack_model::{MaskOrigin, ScanShape};
 
     #[test]
@@ -254,6 +259,8 @@ mod tests {
         let levels = [9.0, 10.0, 15.0, 20.0, 21.0, f64::NAN, f64::INFINITY].map(|v| c.level(v));
         assert_eq!(levels, [0, 0, 128, 255, 255, 0, 0]);
         assert_eq!(Contrast { low: 3.0, high: 3.0 }.level(3.0), 0);
+        let widest = Contrast { low: -f64::MAX, high: f64::MAX };
+        assert_eq!([-f64::MAX, 0.0, f64::MAX].map(|v| widest.level(v)), [0, 128, 255]);
     }
 
     #[test]
@@ -295,7 +302,9 @@ mod tests {
     fn opposite_directions_have_different_hues_and_no_counts_are_black() {
         let scan = ScanShape::new(1, 3).unwrap();
         // Centres (1, 2), (1, 4) and none: shifts (0, -1) and (0, +1) from their mean.
-        let m = Moments { shape: scan, total: vec![2, 1, 0], row: vec![2, 1, 0], col: vec![4, 4, 0] };
+        let counts = |v: [u64; 3]| Sums::U64(v.to_vec());
+        let m =
+            Moments { shape: scan, total: counts([2, 1, 0]), row: counts([2, 1, 0]), col: counts([4, 4, 0]) };
         let p = Picture::of_directions(&m);
         assert_eq!(p.rgb()[2], [0; 3]);
         assert_ne!(p.rgb()[0], p.rgb()[1]);

@@ -4,10 +4,12 @@
 //! Raw values are what the detector wrote; working values are the same with zero at every excluded pixel.
 //! Every product is made of working values. Axes are always `(scan_row, scan_col, det_row, det_col)`.
 
+mod compensated;
 pub mod disk;
 pub mod display;
 pub mod dpc;
 mod error;
+mod lanes;
 pub mod mask;
 pub mod moments;
 pub mod original;
@@ -19,6 +21,7 @@ pub mod sum_image;
 
 use stempack_model::{Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
 
+pub use compensated::Compensated;
 pub use disk::{BrightFieldDisk, DiskEvidence, VirtualDetector, measure_disk};
 pub use dpc::{Deflections, DetectorTurn, DpcRounding};
 pub use error::ProductCode;
@@ -27,11 +30,12 @@ pub use moments::{CenterOfMass, Moments};
 pub use original::FrameSourceProducts;
 pub use pattern::PatternSum;
 pub use region::{ScanRegion, Values, stream_region};
-pub use sum_image::{SumImage, Sums};
+pub use sum_image::{SumImage, Sums, Total};
 
 /// What can be asked of an acquisition, whoever answers: an original read frame by frame or a compressed resident.
 ///
-/// All answers are exact. Two implementations over the same counts give equal results, byte for byte.
+/// Sums of integers are exact, sums of floats follow the one rule of [`reference`]. Two implementations over the same
+/// samples give equal results, byte for byte.
 pub trait Products: Send + Sync {
     /// The four axes.
     fn shape(&self) -> Shape4;
@@ -44,22 +48,22 @@ pub trait Products: Send + Sync {
         self.sample_type()
     }
 
-    /// Sum of the working counts under `mask` at every scan position.
+    /// Sum of the working samples under `mask` at every scan position.
     ///
     /// # Errors
-    /// `mask_shape` for a mask of another detector; the implementation's own codes for damaged data; `cancelled`.
+    /// `mask_shape` for a mask of another detector; `sum_overflow` when a sum does not fit 64 bits; the implementation's own codes for damaged data; `cancelled`.
     fn virtual_image(&self, mask: &DetectorMask, task: &Task) -> Result<SumImage>;
 
-    /// Sum of the working counts of every scan position at each detector pixel.
+    /// Sum of the working samples of every scan position at each detector pixel.
     ///
     /// # Errors
-    /// `sum_overflow` when 64 bits cannot be proved wide enough; the implementation's own codes; `cancelled`.
+    /// `sum_overflow` when a sum does not fit 64 bits, or cannot be proved to; the implementation's own codes; `cancelled`.
     fn pattern_sum(&self, task: &Task) -> Result<PatternSum>;
 
-    /// Total count and first moments of every working frame.
+    /// Total and first moments of every working frame.
     ///
     /// # Errors
-    /// `sum_overflow` when 64 bits cannot be proved wide enough; the implementation's own codes; `cancelled`.
+    /// `sum_overflow` when a sum does not fit 64 bits, or cannot be proved to; the implementation's own codes; `cancelled`.
     fn moments(&self, task: &Task) -> Result<Moments>;
 
     /// One frame with zero at the excluded pixels.

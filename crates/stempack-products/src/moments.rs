@@ -1,19 +1,20 @@
-//! Total and first moments of each frame, exact, and the centre of mass that follows from them.
+//! Total and first moments of each frame, and the centre of mass that follows from them.
 
-use crate::ProductCode;
+use crate::compensated::canonical;
+use crate::{ProductCode, Sums};
 use stempack_model::{DetectorShape, Error, Result, ScanShape};
 
-/// Exact integer moments of the working frames, one entry for each scan position.
+/// Moments of the working frames, one entry for each scan position: exact for integers, compensated for floats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moments {
     /// Scan rows and columns.
     pub shape: ScanShape,
-    /// Σ count.
-    pub total: Vec<u64>,
-    /// Σ det_row · count.
-    pub row: Vec<u64>,
-    /// Σ det_col · count.
-    pub col: Vec<u64>,
+    /// Σ sample; never narrower than 64 bits, as the others.
+    pub total: Sums,
+    /// Σ det_row · sample.
+    pub row: Sums,
+    /// Σ det_col · sample.
+    pub col: Sums,
 }
 
 impl Moments {
@@ -34,11 +35,19 @@ impl Moments {
         }
     }
 
-    /// Row and column centre of mass, divided in `f64`; 0 where the total is 0.
+    /// Whether each position has a centre: its total is neither zero nor, for floats, something that is not finite.
+    pub fn defined(&self) -> Vec<bool> {
+        // No integer but zero becomes 0.0.
+        self.total.to_f64().into_iter().map(|total| total != 0.0 && total.is_finite()).collect()
+    }
+
+    /// Row and column centre of mass, divided in `f64`. Where there is none, 0 for integers and NaN for floats.
     pub fn center_of_mass(&self) -> CenterOfMass {
-        let divide = |moment: &[u64]| -> Vec<f64> {
-            let quotient = |(&m, &t): (&u64, &u64)| if t == 0 { 0.0 } else { m as f64 / t as f64 };
-            moment.iter().zip(&self.total).map(quotient).collect()
+        let none = if self.total.samples().sample_type().is_float() { f64::NAN } else { 0.0 };
+        let (totals, defined) = (self.total.to_f64(), self.defined());
+        let divide = |moment: &Sums| -> Vec<f64> {
+            let quotient = |((m, t), d): ((f64, &f64), &bool)| if *d { canonical(m / t) } else { none };
+            moment.to_f64().into_iter().zip(&totals).zip(&defined).map(quotient).collect()
         };
         let mut values = divide(&self.row);
         values.extend(divide(&self.col));
@@ -71,16 +80,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_frame_has_its_centre_at_zero() {
+    fn an_empty_frame_of_counts_has_its_centre_at_zero() {
         let m = Moments {
             shape: ScanShape::new(1, 2).unwrap(),
-            total: vec![0, 4],
-            row: vec![0, 6],
-            col: vec![0, 3],
+            total: Sums::U64(vec![0, 4]),
+            row: Sums::U64(vec![0, 6]),
+            col: Sums::U64(vec![0, 3]),
         };
         let com = m.center_of_mass();
         assert_eq!(com.rows(), [0.0, 1.5]);
         assert_eq!(com.cols(), [0.0, 0.75]);
+    }
+
+    #[test]
+    fn a_float_frame_without_a_finite_total_has_no_centre() {
+        let floats = |values: &[f64]| Sums::F64(values.to_vec());
+        let m = Moments {
+            shape: ScanShape::new(2, 2).unwrap(),
+            total: floats(&[0.0, f64::INFINITY, f64::NAN, -2.0]),
+            row: floats(&[1.0, 1.0, 1.0, 1.0]),
+            col: floats(&[0.0, 0.0, 0.0, 3.0]),
+        };
+        let com = m.center_of_mass();
+        assert_eq!(m.defined(), [false, false, false, true]);
+        assert!(com.rows()[..3].iter().chain(&com.cols()[..3]).all(|v| v.is_nan()));
+        assert_eq!((com.rows()[3], com.cols()[3]), (-0.5, -1.5));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Products straight from an original: frames are streamed once, in bounded windows, and never all held.
 
-use crate::reduce::{self, MomentsOut};
+use crate::reduce::{self, MomentsOut, PatternSums, Sample};
 use crate::region::{FrameSize, read_ahead};
 use crate::{DetectorMask, Moments, PatternSum, ProductCode, Products, SumImage, Sums};
 use std::sync::Arc;
 use stempack_model::{
-    Acquisition, Error, Exclusions, FrameSource, ModelCode, Result, SampleType, Samples, SamplesMut,
-    SamplesRef, Shape4, Task, with_samples,
+    Acquisition, Error, Exclusions, FrameSource, ModelCode, Result, SampleType, Samples, SamplesMut, Shape4,
+    Task, with_samples,
 };
 
 /// Answers products by reading a [`FrameSource`].
@@ -16,15 +16,17 @@ pub struct FrameSourceProducts {
     shape: Shape4,
 }
 
-/// Runs a reduction on samples of whatever type they have.
-macro_rules! each_type {
-    ($samples:expr, $frames:ident => $do:expr) => {
-        match $samples {
-            SamplesRef::U8($frames) => $do,
-            SamplesRef::U16($frames) => $do,
-            SamplesRef::U32($frames) => $do,
-            // Refused before anything is read.
-            _ => {}
+/// Runs a generic expression with the Rust type of a sample type.
+macro_rules! with_type {
+    ($sample:expr, $t:ident => $do:expr) => {
+        with_type!(@arms $sample, $t, $do, U8 u8, U16 u16, U32 u32, U64 u64, I8 i8, I16 i16, I32 i32, I64 i64, F32 f32, F64 f64)
+    };
+    (@arms $sample:expr, $t:ident, $do:expr, $($name:ident $rust:ident),*) => {
+        match $sample {
+            $(SampleType::$name => {
+                type $t = $rust;
+                $do
+            })*
         }
     };
 }
@@ -76,27 +78,17 @@ impl FrameSourceProducts {
         &self.source
     }
 
-    /// The largest value of the sample type.
-    fn largest_count(&self) -> Result<u64> {
-        match self.sample_type() {
-            SampleType::U8 | SampleType::U16 | SampleType::U32 => {
-                Ok(self.sample_type().max_unsigned().unwrap_or(0))
-            }
-            other => Err(Error::new(ProductCode::SumOverflow, format!("{other} samples are not summed yet"))),
-        }
-    }
-
     fn frame_size(&self) -> FrameSize {
         FrameSize { pixels: self.shape.detector.pixels(), sample: self.sample_type() }
     }
 
     /// Passes every frame once; `results` is the size of what the caller accumulates.
-    fn stream(
+    fn stream<T: Sample>(
         &self,
         phase: &str,
         results: u64,
         task: &Task,
-        mut reduce: impl FnMut(usize, SamplesRef<'_>) + Send,
+        mut reduce: impl FnMut(usize, &[T]) -> Result<()> + Send,
     ) -> Result<()> {
         let frame = self.frame_size();
         let limit = frame.window_frames(results, task)?;
@@ -109,8 +101,7 @@ impl FrameSourceProducts {
             self.shape.samples().unwrap_or(u64::MAX).saturating_mul(frame.sample.bytes() as u64),
         );
         let outcome = read_ahead(frame, windows, task, &fill, |(first, _), samples| {
-            reduce(first as usize, samples);
-            Ok(())
+            reduce(first as usize, T::of(samples).unwrap_or_default())
         });
         task.finish();
         outcome?;
@@ -155,6 +146,86 @@ impl FrameSourceProducts {
         self.source.read(first, into, task)
     }
 
+    fn image_of<T: Sample>(&self, mask: &DetectorMask, task: &Task) -> Result<SumImage>
+    where
+        Sums: From<Vec<T::Sum>>,
+    {
+        let pixels = self.shape.detector.pixels();
+        let runs = self.admitted_runs(mask)?;
+        let mut sums = vec![T::Sum::default(); self.shape.scan.positions()];
+        // 64-bit sums and, at the end, their 32-bit copy.
+        let results = 12 * sums.len() as u64;
+        self.stream::<T>("virtual image", results, task, |first, frames| {
+            let out = &mut sums[first..first + frames.len() / pixels];
+            reduce::masked_sums(frames, pixels, &runs, out).map_err(|frame| self.overflow(first + frame))
+        })?;
+        let bound = mask.count() as u128 * u128::from(self.sample_type().max_unsigned().unwrap_or(u64::MAX));
+        Ok(SumImage { shape: self.shape.scan, values: Sums::from(sums).narrowed(bound) })
+    }
+
+    fn pattern_of<T: Sample>(&self, task: &Task) -> Result<PatternSum>
+    where
+        Sums: From<Vec<T::Sum>>,
+    {
+        let (detector, positions) = (self.shape.detector, self.shape.scan.positions() as u64);
+        let mut sums = PatternSums::<T>::new(detector.pixels(), positions);
+        let results = PatternSums::<T>::BYTES * detector.pixels() as u64;
+        self.stream::<T>("pattern sum", results, task, |_, frames| {
+            sums.add_frames(frames);
+            Ok(())
+        })?;
+        let sums = sums.finish(&self.exclusions().pixels).map_err(|pixel| {
+            let (row, col) = (pixel / detector.cols(), pixel % detector.cols());
+            Error::new(
+                ProductCode::SumOverflow,
+                format!("the sum of all frames at pixel ({row}, {col}) exceeds 64 bits"),
+            )
+            .with("pixel", pixel)
+        })?;
+        Ok(PatternSum { shape: detector, sums: sums.into(), positions })
+    }
+
+    fn moments_of<T: Sample>(&self, task: &Task) -> Result<Moments>
+    where
+        Sums: From<Vec<T::Sum>>,
+    {
+        let (detector, n) = (self.shape.detector, self.shape.scan.positions());
+        let (pixels, cols) = (detector.pixels(), detector.cols());
+        // Any 64-bit sample times this still fits the 128 bits of checked sums.
+        if pixels as u128 * detector.rows().max(cols) as u128 > 1 << 62 {
+            return Err(Error::new(
+                ProductCode::SumOverflow,
+                format!("moments of a {detector} detector may exceed 128 bits"),
+            ));
+        }
+        // Twice, because signed moments have one bit less.
+        let proved = T::LARGEST.is_some_and(|l| Moments::check_bound(detector, 2 * l).is_ok());
+        let excluded = &self.exclusions().pixels;
+        let zeros = || vec![T::Sum::default(); n];
+        let (mut total, mut row, mut col) = (zeros(), zeros(), zeros());
+        self.stream::<T>("moments", 24 * n as u64, task, |first, frames| {
+            let window = first..first + frames.len() / pixels;
+            let out = MomentsOut {
+                total: &mut total[window.clone()],
+                row: &mut row[window.clone()],
+                col: &mut col[window],
+            };
+            reduce::frame_moments(frames, cols, pixels, excluded, proved, out)
+                .map_err(|frame| self.overflow(first + frame))
+        })?;
+        Ok(Moments { shape: self.shape.scan, total: total.into(), row: row.into(), col: col.into() })
+    }
+
+    /// The refusal of a frame whose sum does not fit.
+    fn overflow(&self, frame: usize) -> Error {
+        let (row, col) = (frame / self.shape.scan.cols(), frame % self.shape.scan.cols());
+        Error::new(
+            ProductCode::SumOverflow,
+            format!("a sum over the frame at scan position ({row}, {col}) exceeds 64 bits"),
+        )
+        .with("frame_index", frame)
+    }
+
     /// Runs of the mask without this acquisition's excluded pixels: a mask made with another exclusion list must not
     /// let them in.
     fn admitted_runs(&self, mask: &DetectorMask) -> Result<Vec<std::ops::Range<usize>>> {
@@ -184,48 +255,13 @@ impl Products for FrameSourceProducts {
 
     fn virtual_image(&self, mask: &DetectorMask, task: &Task) -> Result<SumImage> {
         mask.check_shape(self.shape.detector)?;
-        let pixels = self.shape.detector.pixels();
-        let runs = self.admitted_runs(mask)?;
-        let bound = mask.count() as u128 * u128::from(self.largest_count()?);
-        let mut sums = vec![0u64; self.shape.scan.positions()];
-        // 64-bit sums and, at the end, their 32-bit copy.
-        let results = 12 * sums.len() as u64;
-        self.stream("virtual image", results, task, |first, samples| {
-            let out = &mut sums[first..first + samples.len() / pixels];
-            each_type!(samples, frames => reduce::masked_sums(frames, pixels, &runs, out));
-        })?;
-        Ok(SumImage { shape: self.shape.scan, values: Sums::with_bound(sums, bound) })
+        with_type!(self.sample_type(), T => self.image_of::<T>(mask, task))
     }
-
     fn pattern_sum(&self, task: &Task) -> Result<PatternSum> {
-        let positions = self.shape.scan.positions() as u64;
-        PatternSum::check_bound(positions, self.largest_count()?)?;
-        let mut sums = vec![0u64; self.shape.detector.pixels()];
-        // 64-bit sums and at most as much again for the lanes.
-        self.stream("pattern sum", 16 * sums.len() as u64, task, |_, samples| {
-            each_type!(samples, frames => reduce::add_frames(frames, &mut sums));
-        })?;
-        reduce::clear_excluded(&mut sums, self.shape.detector.pixels(), &self.exclusions().pixels);
-        Ok(PatternSum { shape: self.shape.detector, sums, positions })
+        with_type!(self.sample_type(), T => self.pattern_of::<T>(task))
     }
-
     fn moments(&self, task: &Task) -> Result<Moments> {
-        let (detector, n) = (self.shape.detector, self.shape.scan.positions());
-        Moments::check_bound(detector, self.largest_count()?)?;
-        let mut m = Moments { shape: self.shape.scan, total: vec![0; n], row: vec![0; n], col: vec![0; n] };
-        let excluded = &self.exclusions().pixels;
-        self.stream("moments", 24 * n as u64, task, |first, samples| {
-            let window = first..first + samples.len() / detector.pixels();
-            let out = MomentsOut {
-                total: &mut m.total[window.clone()],
-                row: &mut m.row[window.clone()],
-                col: &mut m.col[window],
-            };
-            each_type!(samples, frames => {
-                reduce::frame_moments(frames, detector.cols(), detector.pixels(), excluded, out);
-            });
-        })?;
-        Ok(m)
+        with_type!(self.sample_type(), T => self.moments_of::<T>(task))
     }
 
     fn working_frame(&self, row: usize, col: usize) -> Result<Samples> {

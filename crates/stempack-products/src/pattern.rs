@@ -1,6 +1,6 @@
-//! The exact sum of all frames and the mean pattern that follows from it.
+//! The sum of all frames and the mean pattern that follows from it.
 
-use crate::ProductCode;
+use crate::{ProductCode, Sums, Total};
 use stempack_model::{DetectorShape, Error, Result};
 
 /// Sum over all scan positions at each detector pixel; excluded pixels are zero.
@@ -8,8 +8,8 @@ use stempack_model::{DetectorShape, Error, Result};
 pub struct PatternSum {
     /// Detector rows and columns.
     pub shape: DetectorShape,
-    /// Row-major exact sums.
-    pub sums: Vec<u64>,
+    /// Row-major sums, never narrower than 64 bits.
+    pub sums: Sums,
     /// Number of frames summed.
     pub positions: u64,
 }
@@ -29,15 +29,15 @@ impl PatternSum {
         ))
     }
 
-    /// Exact sum divided by the number of scan positions.
+    /// Sum divided by the number of scan positions.
     pub fn mean(&self) -> Vec<f64> {
         let n = self.positions as f64;
-        self.sums.iter().map(|&s| s as f64 / n).collect()
+        self.sums.to_f64().into_iter().map(|sum| sum / n).collect()
     }
 
     /// Sum of the whole pattern.
-    pub fn sum(&self) -> u128 {
-        self.sums.iter().map(|&s| u128::from(s)).sum()
+    pub fn sum(&self) -> Total {
+        self.sums.total()
     }
 }
 
@@ -47,8 +47,11 @@ mod tests {
 
     #[test]
     fn the_mean_divides_by_scan_positions() {
-        let p = PatternSum { shape: DetectorShape::new(1, 2).unwrap(), sums: vec![3, 0], positions: 4 };
-        assert_eq!(p.mean(), [0.75, 0.0]);
+        let mean =
+            |sums: Sums| PatternSum { shape: DetectorShape::new(1, 2).unwrap(), sums, positions: 4 }.mean();
+        assert_eq!(mean(Sums::U64(vec![3, 0])), [0.75, 0.0]);
+        assert_eq!(mean(Sums::I64(vec![-3, 0])), [-0.75, 0.0]);
+        assert_eq!(mean(Sums::F64(vec![1.5, f64::INFINITY])), [0.375, f64::INFINITY]);
     }
 
     #[test]

@@ -104,6 +104,12 @@ impl SampleSpec {
                 self.detector.pixels()
             ));
         }
+        if !matches!(self.sample, SampleType::U8 | SampleType::U16 | SampleType::U32) {
+            return invalid(format!(
+                "the detector counts in 8, 16 or 32 bits without sign, not {}",
+                self.sample
+            ));
+        }
         if self.frames_per_file == 0 || self.scan.positions().div_ceil(self.frames_per_file) > 999_999 {
             return invalid(format!(
                 "{} frames for each file do not give 1 to 999999 files",

@@ -1,7 +1,7 @@
 //! A frame source whose frames lie in memory.
 
 use sha2::{Digest, Sha256};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stempack_model::{
     Acquisition, DetectorShape, Error, Exclusions, FrameSource, MaskOrigin, Member, MemberDigest, MemberRole,
     ModelCode, Result, SampleType, Samples, SamplesMut, ScanEvidence, ScanShape, Task,
@@ -37,12 +37,14 @@ fn mask_digest(pixels: usize, excluded: &[u32]) -> [u8; 32] {
 pub struct MemorySource {
     acquisition: Acquisition,
     frames: Samples,
-    /// Report `source_changed` at the end.
-    pub changed: bool,
+    /// Report a change at the end.
+    pub changed: AtomicBool,
     /// Fail the read of this frame.
     pub fail_at: Option<u64>,
     /// Frames read so far.
     pub read: AtomicU64,
+    /// Bytes of the largest window that was asked for.
+    pub largest: AtomicU64,
 }
 
 impl MemorySource {
@@ -53,7 +55,14 @@ impl MemorySource {
     pub fn new(scan: (usize, usize), detector: (usize, usize), frames: Samples) -> Self {
         let acquisition = quiet_acquisition(scan, detector, frames.sample_type());
         assert_eq!(frames.len(), scan.0 * scan.1 * detector.0 * detector.1);
-        MemorySource { acquisition, frames, changed: false, fail_at: None, read: AtomicU64::new(0) }
+        MemorySource {
+            acquisition,
+            frames,
+            changed: AtomicBool::new(false),
+            fail_at: None,
+            read: AtomicU64::new(0),
+            largest: AtomicU64::new(0),
+        }
     }
     /// Excludes pixels (ascending).
     #[must_use]
@@ -89,6 +98,7 @@ impl FrameSource for MemorySource {
             return Err(Error::new(ModelCode::Io, "injected fault"));
         }
         self.read.fetch_add(count, Ordering::Relaxed);
+        self.largest.fetch_max((len * into.sample_type().bytes()) as u64, Ordering::Relaxed);
         if !into.copy_from(self.frames.as_ref().slice(start..start + len)) {
             return Err(Error::new(ModelCode::OutOfRange, "buffer of another sample type"));
         }
@@ -100,7 +110,7 @@ impl FrameSource for MemorySource {
         Ok(vec![MemberDigest { member: 0, role: MemberRole::Data, sha256: hasher.finalize().into() }])
     }
     fn check_unchanged(&self) -> Result<()> {
-        if self.changed {
+        if self.changed.load(Ordering::Relaxed) {
             return Err(Error::new(ModelCode::Io, "injected change"));
         }
         Ok(())

@@ -49,7 +49,8 @@ pub use stempack_model::{
 };
 pub use stempack_products::{
     BrightFieldDisk, CenterOfMass, DetectorMask, DiskEvidence, FrameSourceProducts, Moments, PatternSum,
-    Products, ScanRegion, SumImage, Sums, Values, VirtualDetector, disk, display, reference, stream_region,
+    Products, ScanRegion, SumImage, Sums, Total, Values, VirtualDetector, disk, display, reference,
+    stream_region,
 };
 pub use stempack_sources::{Catalog, OpenOptions, catalog, require_shape};
 

@@ -58,14 +58,23 @@ impl Products for QemProducts {
         let Some(most) = self.most() else { return self.working.pattern_sum(task) };
         let positions = self.shape().scan.positions() as u64;
         PatternSum::check_bound(positions, most)?;
-        Ok(PatternSum { shape: self.shape().detector, sums: self.file.pattern_sums(task)?, positions })
+        Ok(PatternSum {
+            shape: self.shape().detector,
+            sums: Sums::U64(self.file.pattern_sums(task)?),
+            positions,
+        })
     }
 
     fn moments(&self, task: &Task) -> Result<Moments> {
         let Some(most) = self.most() else { return self.working.moments(task) };
         Moments::check_bound(self.shape().detector, most)?;
         let m = self.file.moments(task)?;
-        Ok(Moments { shape: self.shape().scan, total: m.total, row: m.row, col: m.col })
+        Ok(Moments {
+            shape: self.shape().scan,
+            total: Sums::U64(m.total),
+            row: Sums::U64(m.row),
+            col: Sums::U64(m.col),
+        })
     }
 
     fn working_frame(&self, row: usize, col: usize) -> Result<Samples> {

@@ -22,10 +22,16 @@ pub(crate) fn run(args: &Com, context: &Context) -> Result<Outcome> {
             opened.label()
         ),
     })?;
-    let empty = moments.total.iter().filter(|&&t| t == 0).count();
-    let counted = (moments.total.len() - empty).max(1) as f64;
-    // Positions without counts hold zeros, so they add nothing.
-    let mean = [com.rows(), com.cols()].map(|v| v.iter().sum::<f64>() / counted);
+    let defined = moments.defined();
+    let empty = defined.iter().filter(|&&d| !d).count();
+    let mean = [com.rows(), com.cols()].map(|v| {
+        let there = v.iter().zip(&defined).filter(|(_, d)| **d).map(|(v, _)| *v);
+        match defined.len() - empty {
+            // What every position holds.
+            0 => v.first().copied().unwrap_or_default(),
+            n => there.sum::<f64>() / n as f64,
+        }
+    });
     said.insert("unit".into(), "detector pixel".into());
     said.insert("values".into(), "working".into());
     said.insert("mean".into(), mean.to_vec().into());

@@ -5,8 +5,8 @@ use crate::args::Frame;
 use crate::context::{Context, Outcome};
 use crate::results::{Shown, Target, picture, sum_value};
 use stempack::Result;
-use stempack::Values;
 use stempack::display::{ColourMap, admitted};
+use stempack::{Total, Values};
 
 pub(crate) fn run(args: &Frame, context: &Context) -> Result<Outcome> {
     let target = Target::new(&args.out)?;
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Frame, context: &Context) -> Result<Outcome> {
     said.insert("values".into(), values.as_str().into());
     said.insert("row".into(), args.row.into());
     said.insert("col".into(), args.col.into());
-    let sum: u128 = (0..samples.len()).filter_map(|i| u128::try_from(array.integer(i)?).ok()).sum();
+    let sum = Total::of(array);
     said.insert("sum".into(), sum_value(sum));
     opened.report("stempack.frame/1", said, &format!("{name}, sum {sum}"), context);
     Ok(Outcome::Done)

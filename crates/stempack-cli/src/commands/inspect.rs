@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use stempack::{Acquisition, Error, OpenOptions, PackFile, QemFile, Result, require_shape, sha256_file};
 
 pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
-    let options = opened::options(args.scan)?;
+    let options = opened::options(args.scan, args.allow_uncalibrated)?;
     let mut report = Report::default();
     for path in &args.paths {
         if !path.is_dir() && PackFile::probe(path)? {

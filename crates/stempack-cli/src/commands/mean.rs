@@ -13,7 +13,7 @@ pub(crate) fn run(args: &Mean, context: &Context) -> Result<Outcome> {
     let products = opened.products();
     let pattern = products.pattern_sum(context.task())?;
     let mean = pattern.mean();
-    let array = if args.sum { SamplesRef::U64(&pattern.sums) } else { SamplesRef::F64(&mean) };
+    let array = if args.sum { pattern.sums.samples() } else { SamplesRef::F64(&mean) };
     let name = if args.sum { "pattern sum" } else { "mean pattern" };
     let size = (pattern.shape.rows(), pattern.shape.cols());
     let mut said = target.write(array, &[size.0, size.1], || {

@@ -19,10 +19,10 @@ pub(crate) struct Opened {
     label: String,
 }
 
-/// Options for opening with the scan shape that was stated.
-pub(crate) fn options(scan: Option<Scan>) -> Result<OpenOptions> {
+/// Options for opening with the scan shape that was stated and what was permitted.
+pub(crate) fn options(scan: Option<Scan>, allow_uncalibrated: bool) -> Result<OpenOptions> {
     let scan = scan.map(|s| ScanShape::new(s.rows, s.cols)).transpose()?;
-    Ok(OpenOptions { scan, ..OpenOptions::default() })
+    Ok(OpenOptions { scan, allow_uncalibrated, ..OpenOptions::default() })
 }
 
 /// Opens a pack or an original to ask several questions. A pack answers from memory where the budget holds it, an
@@ -40,7 +40,7 @@ fn open_with(
     input: &Input,
     products: impl FnOnce(&stempack::Opened) -> Result<Box<dyn Products>>,
 ) -> Result<Opened> {
-    let what = stempack::open(&input.file, &options(input.scan)?)?;
+    let what = stempack::open(&input.file, &options(input.scan, input.allow_uncalibrated)?)?;
     agree(&what, input.scan)?;
     let products = products(&what)?;
     let label = input.file.file_name().map_or_else(|| input.file.display().to_string(), name);

@@ -15,7 +15,7 @@ pub(crate) fn run(args: &Pack, context: &Context) -> Result<Outcome> {
         return super::qem::pack(args, context);
     }
     let options = PackOptions { profile: profile(args), force: args.force, completed_utc: now_utc() };
-    let source = stempack::open_source(&args.source, &opened::options(args.scan)?)?;
+    let source = stempack::open_source(&args.source, &opened::options(args.scan, args.allow_uncalibrated)?)?;
     // Here and not in the planner, because only the reader's refusal names the likely shapes.
     stempack::require_shape(source.acquisition())?;
     refuse_source(args, source.as_ref())?;

@@ -14,7 +14,7 @@ use stempack::{
 
 /// Writes a `.qem` file from anything that opens. A `.qem` source is copied, everything it carries with it.
 pub(super) fn pack(args: &Pack, context: &Context) -> Result<Outcome> {
-    let options = opened::options(args.scan)?;
+    let options = opened::options(args.scan, args.allow_uncalibrated)?;
     let what = stempack::open(&args.source, &options)?;
     opened::agree(&what, args.scan)?;
     let overrides = overrides(args)?;
@@ -145,7 +145,9 @@ pub(super) fn verify(args: &Verify, file: &QemFile, context: &Context) -> Result
     }
     // Opened first: a source that cannot be read is told before the long work.
     let source = match &args.against {
-        Some(path) => Some(stempack::open_source(path, &opened::options(args.scan)?)?),
+        Some(path) => {
+            Some(stempack::open_source(path, &opened::options(args.scan, args.allow_uncalibrated)?)?)
+        }
         None => None,
     };
     let expected = args.expect_sha256.map(|s| Digest(s.0));

@@ -16,7 +16,9 @@ pub(crate) fn run(args: &Verify, context: &Context) -> Result<Outcome> {
     let pack = PackFile::open(&args.file)?;
     // Opened first: a source that cannot be read is told before the long work.
     let source = match &args.against {
-        Some(path) => Some(stempack::open_source(path, &opened::options(args.scan)?)?),
+        Some(path) => {
+            Some(stempack::open_source(path, &opened::options(args.scan, args.allow_uncalibrated)?)?)
+        }
         None => None,
     };
     let evidence = Evidence {

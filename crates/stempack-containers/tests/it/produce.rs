@@ -186,8 +186,8 @@ fn failures_leave_the_destination_as_it_was() {
     failing.fail_at = Some(3000);
     assert_eq!(run(&failing, &to, ProfileChoice::Auto, &Task::new()).unwrap_err().code(), "io");
     assert_eq!(names(dir.path()), Vec::<String>::new());
-    let mut changing = make();
-    changing.changed = true;
+    let changing = make();
+    changing.changed.store(true, std::sync::atomic::Ordering::Relaxed);
     assert!(run(&changing, &to, ProfileChoice::Auto, &Task::new()).is_err());
     assert_eq!(names(dir.path()), Vec::<String>::new());
     let cancelled = Task::new().with_cancel(Arc::new(AtomicBool::new(true)));

@@ -177,7 +177,7 @@ fn what_the_format_cannot_hold_is_refused_and_leaves_nothing() {
     assert_eq!(refuse(&fine(), &dir.path().join("out.h5"), &plain), "not_a_qem_name");
     assert_eq!(refuse(&fine().describe(|a| a.scan = None), &to, &plain), "missing_scan_shape");
     let mut changed = fine();
-    changed.changed = true;
+    changed.changed = true.into();
     assert_eq!(refuse(&changed, &to, &plain), "io");
     let mut faulty = source((30, 40), (2, 2), Samples::U8(vec![1; 4800]));
     faulty.fail_at = Some(700);

@@ -71,9 +71,10 @@ fn corpus_moments_and_deflections_are_bit_exact() {
             ("row_moment_u64", &moments.row),
             ("column_moment_u64", &moments.col),
         ] {
-            ends_with(expected(what), words(found), what);
+            let found = found.to_u64().unwrap();
+            ends_with(expected(what), words(&found), what);
         }
-        let sums = resident.pattern_sum(&Task::new()).unwrap().sums;
+        let sums = resident.pattern_sum(&Task::new()).unwrap().sums.to_u64().unwrap();
         ends_with(expected("detector_sum_u64"), words(&sums), "detector_sum_u64");
         for (rounding, suffix) in [(DpcRounding::Once, "from_f64"), (DpcRounding::Prepared, "prepared")] {
             let field = Deflections::of(&moments.center_of_mass(), rounding);

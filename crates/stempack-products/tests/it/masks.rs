@@ -1,6 +1,6 @@
 //! Membership by integer arithmetic that never touches floating point.
 
-use crate::memory::excluding;
+use crate::excluding;
 use proptest::prelude::*;
 use stempack_model::DetectorShape;
 use stempack_products::DetectorMask;
