@@ -18,11 +18,11 @@ pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
             report.pack(&PackFile::open(path)?, args.digest, context)?;
             continue;
         }
-        if !path.is_dir() && QemFile::probe(path)? {
+        if stempack::is_qem(path)? {
             report.qem(&QemFile::open(path)?, args.digest, context)?;
             continue;
         }
-        let catalog = stempack::catalog(std::slice::from_ref(path), &options)?;
+        let catalog = stempack::catalog(std::slice::from_ref(path), &options, context.task())?;
         for acquisition in &catalog.acquisitions {
             report.acquisition(acquisition, path, &options, args.digest, context)?;
         }
