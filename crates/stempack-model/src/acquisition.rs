@@ -78,6 +78,17 @@ impl Acquisition {
         }
     }
 
+    /// Applies the one rule of quantities to everything recorded: what is impossible is absent, what is unusual is
+    /// flagged. Every source does this when it is made.
+    pub fn judge_quantities(&mut self) {
+        self.quantities.retain(|_, recorded| Quantity::is_possible(recorded.value));
+        for (quantity, recorded) in &mut self.quantities {
+            if recorded.flag.is_none() {
+                recorded.flag = quantity.doubt(recorded.value);
+            }
+        }
+    }
+
     /// The four axes, when the scan shape is known.
     pub fn shape(&self) -> Option<Shape4> {
         self.scan.as_ref().map(|s| Shape4 { scan: s.shape, detector: self.detector })

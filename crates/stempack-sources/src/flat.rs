@@ -59,7 +59,8 @@ impl FlatSource {
     ///
     /// # Errors
     /// `length_mismatch` when samples would lie beyond the end of the file; `too_large`.
-    pub(crate) fn new(acquisition: Acquisition, flat: Flat, fingerprints: Fingerprints) -> Result<Self> {
+    pub(crate) fn new(mut acquisition: Acquisition, flat: Flat, fingerprints: Fingerprints) -> Result<Self> {
+        acquisition.judge_quantities();
         let too_large = || {
             refuse(
                 SourceCode::TooLarge,

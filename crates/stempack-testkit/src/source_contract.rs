@@ -77,6 +77,8 @@ impl SourceContract<'_> {
         for (quantity, recorded) in &a.quantities {
             let name = quantity.as_str();
             assert!(recorded.value.is_finite() && recorded.value > 0.0, "{name} is {}", recorded.value);
+            let doubt = quantity.doubt(recorded.value).is_some();
+            assert!(!doubt || recorded.flag.is_some(), "{name} of {} is not flagged", recorded.value);
             assert!(!recorded.origin.file.is_empty() && !recorded.origin.path.is_empty(), "origin of {name}");
             assert!(!recorded.origin.file.contains('/'), "{name} names a folder: {}", recorded.origin);
         }

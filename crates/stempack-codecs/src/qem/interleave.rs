@@ -19,6 +19,20 @@ pub(super) const LONGEST: usize = 2 * BLOCK_SCANS;
 const HELD: usize = 2 * LONGEST;
 const SLACK: usize = 4;
 
+/// Repeats a block for every lane with the lane as a constant, so that states stay in registers; a compiler does not
+/// unroll so much by itself.
+macro_rules! every_lane {
+    ($lane:ident => $block:block) => {
+        every_lane!(@ $lane $block 0 1 2 3 4 5 6 7)
+    };
+    (@ $lane:ident $block:block $($k:literal)*) => {
+        $({
+            const $lane: usize = $k;
+            $block
+        })*
+    };
+}
+
 /// Room for the bytes of the streams in one loop.
 pub(super) struct Decoder {
     steps: &'static [[u32; SLOTS]; super::table::MODELS],
@@ -31,8 +45,9 @@ impl Decoder {
     }
 
     /// Decodes up to eight entropy streams (model, bytes) of `len` values each and calls `sink` with every scan
-    /// position and its values; lanes past `streams` repeat the last stream. Returns whether every stream is sound;
-    /// the scalar twin says what is wrong with one that is not. Values handed out before that are arbitrary.
+    /// position and its values; lanes past `streams` repeat the last stream. Returns a bound on all values when every
+    /// stream is sound; the scalar twin says what is wrong with one that is not. Values handed out before that are
+    /// arbitrary.
     ///
     /// # Panics
     /// Without streams.
@@ -41,36 +56,56 @@ impl Decoder {
         &mut self,
         streams: &[(u8, &[u8])],
         len: usize,
+        sink: impl FnMut(usize, [u16; LANES]),
+    ) -> Option<u16> {
+        let bytes: usize = streams.iter().map(|s| s.1.len() - 4.min(s.1.len())).sum();
+        // A refill is worth guessing when few steps have one: under one byte in four values.
+        if 4 * bytes < len * streams.len() {
+            self.run::<true>(streams, len, sink)
+        } else {
+            self.run::<false>(streams, len, sink)
+        }
+    }
+
+    #[inline(always)]
+    fn run<const RARE: bool>(
+        &mut self,
+        streams: &[(u8, &[u8])],
+        len: usize,
         mut sink: impl FnMut(usize, [u16; LANES]),
-    ) -> bool {
+    ) -> Option<u16> {
         let lane = |k: usize| streams[k.min(streams.len() - 1)];
         let mut x = [LOWEST_STATE; LANES];
         let mut next = [4usize; LANES];
         for (k, held) in self.held.iter_mut().enumerate() {
             let bytes = lane(k).1;
-            let (Some(&state), true) = (bytes.first_chunk(), bytes.len() <= LONGEST) else { return false };
+            let (Some(&state), true) = (bytes.first_chunk(), bytes.len() <= LONGEST) else { return None };
             x[k] = u32::from_le_bytes(state);
             if !(LOWEST_STATE..STATE_LIMIT).contains(&x[k]) {
-                return false;
+                return None;
             }
             held[..bytes.len()].copy_from_slice(bytes);
         }
         let steps: [&[u32; SLOTS]; LANES] = from_fn(|k| &self.steps[usize::from(lane(k).0) % 64]);
+        let mut bound = ESCAPE - 1;
         for at in 0..len {
             let mut values = [0u16; LANES];
             let mut any = 0;
-            for k in 0..LANES {
-                let step = steps[k][x[k] as usize % SLOTS];
-                let low = (step >> 16) * (x[k] >> SCALE_BITS) + (step >> 6 & 1023);
-                // Eight bits for each of the two limits that the state is below, without a branch: the sign of the
-                // difference, moved to bit 3.
-                let shift = (low.wrapping_sub(1 << 23) >> 28 & 8) + (low.wrapping_sub(1 << 15) >> 28 & 8);
-                let refill = u32::from_be_bytes(load(&self.held[k], next[k]));
-                x[k] = (((u64::from(low) << 32) | u64::from(refill)) >> (32 - shift)) as u32;
-                next[k] += (shift >> 3) as usize;
-                values[k] = (step & 63) as u16;
-                any |= values[k];
-            }
+            every_lane!(K => {
+                let step = steps[K][x[K] as usize % SLOTS];
+                values[K] = (step & 63) as u16;
+                any |= values[K];
+                x[K] = (step >> 16) * (x[K] >> SCALE_BITS) + (step >> 6 & 1023);
+                if !RARE || x[K] < LOWEST_STATE {
+                    // Eight bits for each of the two limits that the state is below, without a branch: the sign of
+                    // the difference, moved to bit 3.
+                    let shift =
+                        (x[K].wrapping_sub(1 << 23) >> 28 & 8) + (x[K].wrapping_sub(1 << 15) >> 28 & 8);
+                    let refill = u32::from_be_bytes(load(&self.held[K], next[K]));
+                    x[K] = (((u64::from(x[K]) << 32) | u64::from(refill)) >> (32 - shift)) as u32;
+                    next[K] += (shift >> 3) as usize;
+                }
+            });
             // The escape is the only symbol with this bit.
             if any & ESCAPE != 0 {
                 for k in 0..LANES {
@@ -78,13 +113,15 @@ impl Decoder {
                         let [low, high, ..] = load(&self.held[k], next[k]);
                         values[k] = u16::from_le_bytes([low, high]);
                         next[k] += 2;
+                        bound = bound.max(values[k]);
                     }
                 }
             }
             sink(at, values);
         }
         // A stream that ended early was read past its end, which the position betrays.
-        (0..LANES).all(|k| x[k] == LOWEST_STATE && next[k] == lane(k).1.len())
+        let sound = (0..LANES).all(|k| x[k] == LOWEST_STATE && next[k] == lane(k).1.len());
+        sound.then_some(bound)
     }
 }
 
@@ -112,12 +149,23 @@ impl Encoder {
     }
 
     /// Encodes up to eight columns (model, symbols, all of one length) and returns each one's stream; `escaped`
-    /// gives the count of a column at a scan position whose symbol is the escape.
+    /// gives the count of a column at a scan position whose symbol is the escape. `rare` says that few values will
+    /// write a byte, which only matters for speed.
     ///
     /// # Panics
     /// Without columns, or when they are longer than a block.
     #[inline(always)]
     pub(super) fn encode(
+        &mut self,
+        columns: &[(u8, &[u8])],
+        rare: bool,
+        escaped: impl Fn(usize, usize) -> u16,
+    ) -> [&[u8]; LANES] {
+        if rare { self.run::<true>(columns, escaped) } else { self.run::<false>(columns, escaped) }
+    }
+
+    #[inline(always)]
+    fn run<const RARE: bool>(
         &mut self,
         columns: &[(u8, &[u8])],
         escaped: impl Fn(usize, usize) -> u16,
@@ -131,23 +179,23 @@ impl Encoder {
         let mut x = [LOWEST_STATE; LANES];
         let mut next = [WRITTEN; LANES];
         for at in (0..len).rev() {
-            for k in 0..LANES {
-                let symbol = symbols[k][at].min(ESCAPE as u8);
+            every_lane!(K => {
+                let symbol = symbols[K][at].min(ESCAPE as u8);
                 if symbol == ESCAPE as u8 {
-                    next[k] -= 2;
-                    store(&mut self.written[k], next[k], escaped(lane(k), at).to_le_bytes());
+                    next[K] -= 2;
+                    store(&mut self.written[K], next[K], escaped(lane(K), at).to_le_bytes());
                 }
-                let e = encodings[k][usize::from(symbol)];
+                let e = encodings[K][usize::from(symbol)];
                 let bytes =
-                    u32::from(x[k] >= e.limit) + u32::from(u64::from(x[k]) >= u64::from(e.limit) << 8);
+                    u32::from(x[K] >= e.limit) + u32::from(u64::from(x[K]) >= u64::from(e.limit) << 8);
                 // Always two bytes; those that do not count are overwritten by the next.
-                store(&mut self.written[k], next[k].wrapping_sub(2), (x[k] as u16).to_be_bytes());
-                next[k] -= bytes as usize;
-                let low = x[k] >> (8 * bytes);
+                store(&mut self.written[K], next[K].wrapping_sub(2), (x[K] as u16).to_be_bytes());
+                next[K] -= bytes as usize;
+                let low = x[K] >> (8 * bytes);
                 let quotient = ((u128::from(low << 1) * u128::from(e.reciprocal)) >> 64) as u32;
                 // 1024·quotient + remainder + start, the remainder being low − quotient·frequency.
-                x[k] = quotient * u32::from(e.complement) + low + u32::from(e.start);
-            }
+                x[K] = quotient * u32::from(e.complement) + low + u32::from(e.start);
+            });
         }
         for (k, written) in self.written.iter_mut().enumerate() {
             next[k] -= 4;
@@ -178,7 +226,7 @@ mod tests {
                     .map(|_| {
                         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                         let noise = (state >> 33) as u16;
-                        if noise % 97 == 0 { noise } else { noise % (k as u16 * 6 + 2) }
+                        if noise.is_multiple_of(97) { noise } else { noise % (k as u16 * 6 + 2) }
                     })
                     .collect()
             })
@@ -198,7 +246,7 @@ mod tests {
                     .enumerate()
                     .map(|(k, s)| ((model + k as u8) % 64, &s[..]))
                     .collect();
-                let streams = encoder.encode(&jobs, |k, at| values[k][at]);
+                let streams = encoder.encode(&jobs, model % 2 == 0, |k, at| values[k][at]);
                 let scalar: Vec<Vec<u8>> =
                     (0..used).map(|k| stream::encode_model(jobs[k].0, &values[k])).collect();
                 assert_eq!(streams[..used], scalar);
@@ -210,10 +258,11 @@ mod tests {
                     }
                 });
                 if streams.iter().all(|s| s.1.len() <= LONGEST) {
-                    assert!(sound);
+                    let largest = values[..used].iter().flatten().copied().max().unwrap();
+                    assert_eq!(sound, Some(largest.max(31)));
                     assert_eq!(back[..used], values[..used]);
                 } else {
-                    assert!(!sound);
+                    assert_eq!(sound, None);
                 }
             }
         }
@@ -231,14 +280,14 @@ mod tests {
                 let mut out = vec![0; 60];
                 let scalar = stream::decode(50, &bytes, u16::MAX, &mut out).is_ok();
                 let mut fast = vec![0; 60];
-                assert_eq!(decoder.decode(&[(50, &bytes)], 60, |s, v| fast[s] = v[0]), scalar);
+                assert_eq!(decoder.decode(&[(50, &bytes)], 60, |s, v| fast[s] = v[0]).is_some(), scalar);
                 if scalar {
                     assert_eq!(out, fast);
                 }
             }
         }
         for cut in 0..sound.len() {
-            assert!(!decoder.decode(&[(50, &sound[..cut])], 60, |_, _| ()));
+            assert_eq!(decoder.decode(&[(50, &sound[..cut])], 60, |_, _| ()), None);
         }
     }
 }

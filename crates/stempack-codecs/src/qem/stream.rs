@@ -23,7 +23,6 @@ pub(super) const STATE_LIMIT: u32 = 1 << 31;
 /// Largest count of a sparse event.
 pub(super) const SPARSE_MAX: u16 = 128;
 
-
 /// Checks what selector and length alone can tell about a stream of `len` values.
 ///
 /// # Errors

@@ -16,7 +16,8 @@ pub(super) struct ArinaSource {
 }
 
 impl ArinaSource {
-    pub(super) fn new(acquisition: Acquisition, stacks: Vec<Stack>, fingerprints: Fingerprints) -> Self {
+    pub(super) fn new(mut acquisition: Acquisition, stacks: Vec<Stack>, fingerprints: Fingerprints) -> Self {
+        acquisition.judge_quantities();
         let mut first = 0;
         let stacks = stacks
             .into_iter()

@@ -55,8 +55,7 @@ impl Described {
 
     /// The first source of a quantity stays.
     fn offer(&mut self, quantity: Quantity, found: Option<Recorded<f64>>) {
-        if let Some(mut found) = found {
-            found.flag = found.flag.or_else(|| quantity.doubt(found.value));
+        if let Some(found) = found {
             self.quantities.entry(quantity).or_insert(found);
         }
     }

@@ -17,11 +17,12 @@ pub(super) struct EmdSource {
 
 impl EmdSource {
     pub(super) fn new(
-        acquisition: Acquisition,
+        mut acquisition: Acquisition,
         index: DatasetIndex,
         axes: usize,
         fingerprints: Fingerprints,
     ) -> Self {
+        acquisition.judge_quantities();
         EmdSource { acquisition, index, axes, fingerprints }
     }
 

@@ -86,7 +86,8 @@ fn read(path: &Path, options: &OpenOptions) -> Result<Opened> {
     fingerprints.add(path)?;
     let file = File::open(path)?;
     let (image, warnings) = choose(&file)?;
-    let (acquisition, scan) = describe(&file, &image, options, warnings)?;
+    let (mut acquisition, scan) = describe(&file, &image, options, warnings)?;
+    acquisition.judge_quantities();
     let source = ImageSource { acquisition, fingerprints };
     // What was read in pieces must have been one state of the file.
     source.check_unchanged()?;

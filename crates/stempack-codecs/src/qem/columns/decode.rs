@@ -117,16 +117,13 @@ impl Chunk<'_> {
                 columns[lane] = batch[lane.min(batch.len() - 1)];
                 streams[lane] = self.stream(first + columns[lane]);
             }
-            let mut seen = 0;
-            let sound = decoder.decode(&streams[..batch.len()], len, |at, values| {
+            let bound = decoder.decode(&streams[..batch.len()], len, |at, values| {
                 let row = &mut tile[at];
                 for lane in 0..LANES {
                     row[columns[lane] % TILE] = S::from_count(values[lane]);
-                    seen |= values[lane];
                 }
             });
-            // `seen` is at least the largest count.
-            if !sound || seen > limit {
+            if bound.is_none_or(|bound| bound > limit) {
                 for &k in batch {
                     self.decode_scalar(first + k, limit, k, tile)?;
                 }

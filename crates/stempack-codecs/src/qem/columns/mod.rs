@@ -9,8 +9,6 @@ mod encode;
 mod mask;
 mod spatial;
 mod sums;
-#[cfg(test)]
-mod tests;
 
 pub use chunk::Chunk;
 pub use encode::{EncodedChunk, encode};

@@ -38,7 +38,9 @@ impl Chunk<'_> {
                 })
                 .try_reduce(Vec::new, |mut a: Vec<u64>, b| {
                     a.resize(a.len().max(b.len()), 0);
-                    a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+                    for (a, b) in a.iter_mut().zip(b) {
+                        *a += b;
+                    }
                     Ok(a)
                 })?;
             for (sum, more) in sums.iter_mut().zip(added) {
@@ -77,16 +79,14 @@ impl Chunk<'_> {
             }
             // Idle lanes repeat the last stream.
             let idle = (LANES - batch.len()) as u32;
-            let mut seen = 0;
-            let sound = decoder.decode(&streams[..batch.len()], len, |at, values| {
+            let bound = decoder.decode(&streams[..batch.len()], len, |at, values| {
                 let mut sum = 0;
                 for value in values {
                     sum += u32::from(value);
-                    seen |= value;
                 }
                 fast[at % BLOCK_SCANS] = sum - idle * u32::from(values[LANES - 1]);
             });
-            if sound && seen <= self.max_value() {
+            if bound.is_some_and(|bound| bound <= self.max_value()) {
                 sums.iter_mut().zip(fast).for_each(|(sum, more)| *sum += more);
             } else {
                 for &k in batch {
@@ -143,8 +143,10 @@ impl Chunk<'_> {
                 ZERO => {}
                 CONSTANT => *sum += u64::from(self.constant(first + k, bytes)?) * len as u64,
                 SPARSE => {
-                    stream::for_events(bytes, self.max_value(), len, |_, count| *sum += u64::from(count))
-                        .map_err(|fault| fault.at(self.place(first + k)))?;
+                    stream::for_events(bytes, self.max_value(), len, |_, count| {
+                        *sum += u64::from(count);
+                    })
+                    .map_err(|fault| fault.at(self.place(first + k)))?;
                 }
                 stream::LITERAL => *sum += self.sum_scalar(first + k, len)?,
                 _ => models.push(k),
@@ -157,15 +159,13 @@ impl Chunk<'_> {
             }
             // 512 counts below 2¹⁶ fit 32 bits.
             let mut added = [0u32; LANES];
-            let mut seen = 0;
-            let sound = decoder.decode(&streams[..batch.len()], len, |_, values| {
+            let bound = decoder.decode(&streams[..batch.len()], len, |_, values| {
                 for (sum, value) in added.iter_mut().zip(values) {
                     *sum += u32::from(value);
-                    seen |= value;
                 }
             });
             for (&k, more) in batch.iter().zip(added) {
-                sums[k] += if sound && seen <= self.max_value() {
+                sums[k] += if bound.is_some_and(|bound| bound <= self.max_value()) {
                     u64::from(more)
                 } else {
                     self.sum_scalar(first + k, len)?
