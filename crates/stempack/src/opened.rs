@@ -37,16 +37,21 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened> {
         if PackFile::probe(path)? {
             return PackFile::open(path).map(|pack| Opened::Pack(Arc::new(pack)));
         }
-        if QemFile::probe(path)? || named_qem(path) {
+        if is_qem(path)? {
             return QemFile::open(path).map(|file| Opened::Qem(Arc::new(file)));
         }
     }
     open_original(path, options).map(Opened::Original)
 }
 
-/// Whether the name promises a `.qem` file; then its refusal says more than that no reader knows the contents.
-fn named_qem(path: &Path) -> bool {
-    path.is_file() && path.extension().is_some_and(|e| e.eq_ignore_ascii_case("qem"))
+/// Whether a file is a `.qem` file by its first bytes, or at least by its name: then its refusal says more than that no
+/// reader knows the contents.
+///
+/// # Errors
+/// `io`.
+pub fn is_qem(path: &Path) -> Result<bool> {
+    let named = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("qem"));
+    Ok(!path.is_dir() && (QemFile::probe(path)? || named))
 }
 
 /// Opens anything as raw frames: to write it in another container, or to compare it.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use stempack::{PackFile, PackInfo, Quantity, Result, receipt_path};
 
 pub(crate) fn run(args: &Info, context: &Context) -> Result<Outcome> {
-    let pack = match stempack::QemFile::probe(&args.file)? {
+    let pack = match stempack::is_qem(&args.file)? {
         true => return Ok(super::qem::info(&stempack::QemFile::open(&args.file)?, context)),
         false => PackFile::open(&args.file)?,
     };

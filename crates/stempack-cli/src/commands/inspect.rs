@@ -18,7 +18,7 @@ pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
             report.pack(&PackFile::open(path)?, args.digest, context)?;
             continue;
         }
-        if !path.is_dir() && QemFile::probe(path)? {
+        if stempack::is_qem(path)? {
             report.qem(&QemFile::open(path)?, args.digest, context)?;
             continue;
         }

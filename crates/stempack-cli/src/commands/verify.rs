@@ -10,7 +10,7 @@ use stempack::{
 };
 
 pub(crate) fn run(args: &Verify, context: &Context) -> Result<Outcome> {
-    if stempack::QemFile::probe(&args.file)? {
+    if stempack::is_qem(&args.file)? {
         return super::qem::verify(args, &stempack::QemFile::open(&args.file)?, context);
     }
     let pack = PackFile::open(&args.file)?;
