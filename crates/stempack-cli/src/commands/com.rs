@@ -4,8 +4,8 @@ use super::opened;
 use crate::args::Com;
 use crate::context::{Context, Outcome};
 use crate::results::{Shown, Target};
-use stempack::{Result, SamplesRef};
 use stempack::display::Picture;
+use stempack::{Result, SamplesRef};
 
 pub(crate) fn run(args: &Com, context: &Context) -> Result<Outcome> {
     let target = Target::new(&args.out)?;

@@ -4,8 +4,8 @@ use super::opened;
 use crate::args::Mean;
 use crate::context::{Context, Outcome};
 use crate::results::{Shown, Target, picture, sum_value};
-use stempack::{Result, SamplesRef};
 use stempack::display::{ColourMap, admitted};
+use stempack::{Result, SamplesRef};
 
 pub(crate) fn run(args: &Mean, context: &Context) -> Result<Outcome> {
     let target = Target::new(&args.out)?;

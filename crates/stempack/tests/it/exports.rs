@@ -4,7 +4,9 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use stempack::display::{ColourMap, Contrast, Picture};
 use stempack::export::{NpyWriter, Output, npy, png::write_png, tiff::write_tiff, unpack_npy};
-use stempack::{DetectorShape, FrameSourceProducts, SampleType, Samples, SamplesRef, ScanRegion, ScanShape, Task, Values};
+use stempack::{
+    DetectorShape, FrameSourceProducts, SampleType, Samples, SamplesRef, ScanRegion, ScanShape, Task, Values,
+};
 use stempack_testkit::MemorySource;
 
 fn folder() -> tempfile::TempDir {
