@@ -27,7 +27,7 @@ ALLOWED = {
     "stempack-cli": {"stempack", "stempack-sample"},
 }
 # What the fuzz targets do; nothing depends on it.
-ALLOWED["stempack-fuzz"] = {"stempack-model", "stempack-codecs", "stempack-containers", "stempack-sources"}
+ALLOWED["stempack-fuzz"] = {"stempack-model", "stempack-codecs", "stempack-containers", "stempack-sources", "stempack-testkit"}
 # Helps the tests of every crate, so nothing but tests may depend on it.
 ALLOWED["stempack-testkit"] = set(ALLOWED) - {"stempack-cli", "stempack-fuzz"}
 

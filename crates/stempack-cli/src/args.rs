@@ -175,6 +175,15 @@ pub(crate) struct Pack {
     /// Only say what packing would take
     #[arg(long)]
     pub(crate) plan: bool,
+    /// Calibration of a .qem file that you state over the recorded one, for example scan_step_row=0.41
+    #[arg(long = "override", value_name = "NAME=VALUE", requires = "evidence")]
+    pub(crate) overrides: Vec<String>,
+    /// What the overrides rest on
+    #[arg(long, value_name = "TEXT", requires = "overrides")]
+    pub(crate) evidence: Option<String>,
+    /// Leave the overrides of a .qem source behind
+    #[arg(long, conflicts_with = "overrides")]
+    pub(crate) clear_overrides: bool,
     /// Replace an existing file
     #[arg(long)]
     pub(crate) force: bool,
@@ -196,6 +205,9 @@ pub(crate) struct Verify {
     /// Receipt you vouch for
     #[arg(long, value_name = "FILE")]
     pub(crate) receipt: Option<PathBuf>,
+    /// Also compare every stored tile sum of a .qem file with its counts
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Fail unless every byte of the file is sealed by evidence you give
     #[arg(long)]
     pub(crate) require_seal: bool,

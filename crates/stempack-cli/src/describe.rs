@@ -2,10 +2,11 @@
 
 use crate::printer::{hex, human_bytes};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use stempack::{
-    Acquisition, BackgroundSubtraction, LAYOUT_PROTOCOL, Member, MemberDigest, Overrides, Quantity, derived,
-    layout_of, source_identity,
+    Acquisition, BackgroundSubtraction, LAYOUT_PROTOCOL, Member, MemberDigest, Overrides, Quantity, Recorded,
+    derived, layout_of, source_identity,
 };
 
 /// Axis names in order, and the quantity that is the step along each, the first one recorded.
@@ -43,7 +44,7 @@ pub(crate) fn document(acquisition: &Acquisition, path: &str, view: &View<'_>) -
             "shape": [s.shape.rows(), s.shape.cols()], "evidence": s.evidence, "stated": s.stated,
         })),
         "axes": axes(a),
-        "quantities": quantities(a),
+        "quantities": quantities(&a.quantities),
         "identity": a.identity,
         "provenance": a.provenance,
         "excluded_pixels": {
@@ -152,10 +153,11 @@ fn axes(a: &Acquisition) -> Vec<Value> {
     AXES.into_iter().zip(sizes).map(axis).collect()
 }
 
-fn quantities(a: &Acquisition) -> Value {
+/// Quantities in the order of their names, each with its unit and origin.
+pub(crate) fn quantities(recorded: &BTreeMap<Quantity, Recorded<f64>>) -> Value {
     let mut all = Map::new();
     for quantity in Quantity::ALL {
-        if let Some(recorded) = a.quantities.get(&quantity) {
+        if let Some(recorded) = recorded.get(&quantity) {
             let mut entry = json!({
                 "value": recorded.value, "unit": quantity.unit(), "origin": recorded.origin.to_string(),
                 "conversion": recorded.conversion,

@@ -1,4 +1,4 @@
-//! Bytes ⇄ counts, without files: packed tiles of both pack profiles, raw LZ4 blocks, bitshuffle.
+//! Bytes ⇄ counts, without files: packed tiles of both pack profiles, raw LZ4 blocks, bitshuffle, `.qem` streams.
 //!
 //! Every codec has a slow scalar reference ([`bits`] for packed tiles) and, where it pays, a fast path that names it.
 
@@ -8,6 +8,7 @@ mod error;
 pub mod lz4;
 pub mod pack_u16;
 pub mod pack_u8;
+pub mod qem;
 pub mod shard;
 pub mod tile;
 

@@ -57,6 +57,36 @@ stempack_model::error_codes! {
         NoAdmittedPixel = "no_admitted_pixel", Unsupported;
         /// No shard size satisfies the memory budget and the format's limits.
         NoShardSize = "no_shard_size", Limit;
+        /// The first bytes are not those of a `.qem` file.
+        NotAQem = "not_a_qem", NotThisFormat;
+        /// A predecessor of `.qem` that is no longer used.
+        QemRetired = "qem_retired", Unsupported;
+        /// A `.qem` file of a container version, codec, codec version or metadata schema that is not known here.
+        QemUnsupported = "qem_unsupported", Unsupported;
+        /// The prefix of a `.qem` file contradicts itself or the file.
+        QemEnvelope = "qem_envelope", Malformed;
+        /// The header of a `.qem` file does not match its digest.
+        QemHeaderDigest = "qem_header_digest", Integrity;
+        /// The header of a `.qem` file is not strict JSON, or one of its keys is not what the format requires.
+        QemHeader = "qem_header", Malformed;
+        /// The scientific metadata of a `.qem` file contradict their schema.
+        QemMetadata = "qem_metadata", Malformed;
+        /// The chunk table of a `.qem` file does not describe its body.
+        QemLayout = "qem_layout", Malformed;
+        /// The stream offsets of a `.qem` chunk do not describe its payload.
+        QemStreams = "qem_streams", Malformed;
+        /// The spatial index of a `.qem` chunk contradicts itself.
+        QemSpatialIndex = "qem_spatial_index", Malformed;
+        /// A container is no longer the file that was opened.
+        ContainerChanged = "container_changed", Changed;
+        /// A sample cannot be stored bit for bit in what the format has.
+        NotRepresentable = "not_representable", Unsupported;
+        /// Exact integer sums were asked of a file of floats.
+        NotCounts = "not_counts", Unsupported;
+        /// A calibration that a caller states is not one that the format can carry.
+        BadOverride = "invalid_override", Usage;
+        /// The name of a `.qem` file does not end in `.qem`.
+        QemName = "not_a_qem_name", Usage;
         /// The HDF5 library refused to write.
         Hdf5Write = "hdf5_write", Io;
     }

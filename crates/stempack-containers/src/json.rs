@@ -69,17 +69,25 @@ impl<'de> Visitor<'de> for Strict {
 /// # Errors
 /// `manifest_json` saying what is wrong and where.
 pub(crate) fn parse_object(bytes: &[u8]) -> Result<Object> {
-    let refuse = |why: String| Error::new(ContainerCode::ManifestJson, why);
+    parse_named(bytes, "manifest", ContainerCode::ManifestJson)
+}
+
+/// Parses exactly one JSON object that messages call `what`.
+///
+/// # Errors
+/// `code`, saying what is wrong and where.
+pub(crate) fn parse_named(bytes: &[u8], what: &str, code: ContainerCode) -> Result<Object> {
+    let refuse = |why: String| Error::new(code, why);
     let text = std::str::from_utf8(bytes)
-        .map_err(|e| refuse(format!("manifest is not UTF-8 at byte {}", e.valid_up_to())))?;
+        .map_err(|e| refuse(format!("{what} is not UTF-8 at byte {}", e.valid_up_to())))?;
     let mut parser = serde_json::Deserializer::from_str(text);
     let value = Strict
         .deserialize(&mut parser)
         .and_then(|v| parser.end().map(|()| v))
-        .map_err(|e| refuse(format!("manifest is not strict JSON: {e}")))?;
+        .map_err(|e| refuse(format!("{what} is not strict JSON: {e}")))?;
     match value {
         Value::Object(object) => Ok(object),
-        other => Err(refuse(format!("manifest is {}, expected an object", type_name(&other)))),
+        other => Err(refuse(format!("{what} is {}, expected an object", type_name(&other)))),
     }
 }
 

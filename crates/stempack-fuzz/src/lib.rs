@@ -6,6 +6,7 @@
 
 mod codecs;
 mod containers;
+mod qem;
 mod sources;
 
 /// A target and its name.
@@ -16,7 +17,14 @@ pub const TARGETS: &[Target] = &[
     ("codec_lz4", codecs::lz4),
     ("codec_bitshuffle", codecs::bitshuffle),
     ("codec_pack_tables", codecs::pack_tables),
+    ("codec_qem_columns", qem::columns),
+    ("codec_qem_lanes", qem::lane_streams),
+    ("codec_qem_round_trip", qem::round_trip),
+    ("codec_qem_spatial", qem::spatial),
+    ("codec_qem_xor", qem::xor_rows),
     ("container_pack", containers::pack),
+    ("container_qem", containers::qem),
+    ("roundtrip_qem", containers::qem_round_trip),
     ("source_hdf5", sources::hdf5),
     ("source_empad_xml", sources::empad_xml),
     ("source_dm", stempack_sources::fuzzing::dm),

@@ -2,7 +2,9 @@
 
 use crate::{ProductCode, Products};
 use std::ops::Range;
-use stempack_model::{Error, ModelCode, Result, SampleType, Samples, SamplesMut, SamplesRef, ScanShape, Task};
+use stempack_model::{
+    Error, ModelCode, Result, SampleType, Samples, SamplesMut, SamplesRef, ScanShape, Task,
+};
 
 /// A window this large hides the cost of starting one and still fits the outer caches of two buffers.
 const WINDOW_BYTES: u64 = 8 << 20;

@@ -58,6 +58,12 @@ impl<'a> StackWriter<'a> {
             SampleType::U8 => stack::<u8>(&file, frames, spec),
             SampleType::U16 => stack::<u16>(&file, frames, spec),
             SampleType::U32 => stack::<u32>(&file, frames, spec),
+            other => {
+                return Err(Error::new(
+                    SampleCode::InvalidSpec,
+                    format!("ARINA detectors do not write {other}, choose uint8, uint16 or uint32"),
+                ));
+            }
         }
         .map_err(|e| failed(path, e))?;
         Ok(StackWriter { path, dataset, file })

@@ -22,17 +22,25 @@ mod bench;
 mod bright_field;
 pub mod export;
 mod opened;
+mod qem;
 
 pub use bench::{BenchReport, Timing, bench};
 pub use bright_field::bright_field_disk;
-pub use opened::{Opened, PackInfo, open, open_original, original_products};
+pub use opened::{Opened, PackInfo, open, open_original, open_source, original_products};
+pub use qem::QemProducts;
 pub use stempack_codecs::shard::Profile;
 pub use stempack_containers::pack::{
     Check, Comparison, DetectorCalibration, EnrichReport, Enrichment, Evidence, FrameKind, PackFile,
-    PackOptions, PackReport, Plan, ProfileChoice, RawAccess, Receipt, VerifyReport, compare, enrich, pack,
-    plan_pack, receipt_path, verify,
+    PackOptions, PackReport, PackSource, Plan, ProfileChoice, RawAccess, Receipt, VerifyReport, compare,
+    enrich, pack, plan_pack, receipt_path, verify,
 };
-pub use stempack_containers::{Digest, Draft, refuse_existing, sha256_file, source_identity};
+pub use stempack_containers::qem::{
+    Override, OverrideChange, QemCodec, QemFile, QemInfo, QemOptions, QemPlan, QemReport, ResaveOptions,
+    plan as plan_qem, resave as resave_qem, write as write_qem,
+};
+pub use stempack_containers::{
+    Difference, Digest, Draft, compare_sources, refuse_existing, sha256_file, source_identity,
+};
 pub use stempack_engine::{Capability, Resident, ResidentReport, ShardReader, cpu::Kernel};
 pub use stempack_model::{
     Acquisition, BackgroundSubtraction, DEFAULT_MEMORY_BUDGET, Detail, DetectorShape, Error, ErrorCode,

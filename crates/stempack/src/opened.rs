@@ -1,8 +1,8 @@
-//! Opening anything: a pack or an original, told apart by their first bytes.
+//! Opening anything: a pack, a `.qem` file or an original, told apart by their first bytes.
 
 use crate::{
-    Acquisition, FrameSource, FrameSourceProducts, OpenOptions, PackFile, Products, Resident, Result,
-    Samples, Shape4, ShardReader, Task,
+    Acquisition, FrameSource, FrameSourceProducts, OpenOptions, PackFile, PackSource, Products, QemFile,
+    QemProducts, Resident, Result, Samples, Shape4, ShardReader, Task,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub enum Opened {
     /// A Lossless Pack Format v1 container.
     Pack(Arc<PackFile>),
+    /// A portable saved copy.
+    Qem(Arc<QemFile>),
     /// An acquisition as the instrument wrote it.
     Original(Arc<dyn FrameSource>),
 }
@@ -26,15 +28,37 @@ pub struct PackInfo {
     pub ratio: f64,
 }
 
-/// Opens a pack or an original by its contents.
+/// Opens a pack, a `.qem` file or an original by its contents.
 ///
 /// # Errors
-/// Those of [`PackFile::open`] and of [`open_original`].
+/// Those of [`PackFile::open`], [`QemFile::open`] and [`open_original`].
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened> {
-    if !path.is_dir() && PackFile::probe(path)? {
-        return PackFile::open(path).map(|pack| Opened::Pack(Arc::new(pack)));
+    if !path.is_dir() {
+        if PackFile::probe(path)? {
+            return PackFile::open(path).map(|pack| Opened::Pack(Arc::new(pack)));
+        }
+        if QemFile::probe(path)? || named_qem(path) {
+            return QemFile::open(path).map(|file| Opened::Qem(Arc::new(file)));
+        }
     }
     open_original(path, options).map(Opened::Original)
+}
+
+/// Whether the name promises a `.qem` file; then its refusal says more than that no reader knows the contents.
+fn named_qem(path: &Path) -> bool {
+    path.is_file() && path.extension().is_some_and(|e| e.eq_ignore_ascii_case("qem"))
+}
+
+/// Opens anything as raw frames: to write it in another container, or to compare it.
+///
+/// # Errors
+/// Those of [`open`], and `raw_not_available` for packs that cannot prove their raw values.
+pub fn open_source(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> {
+    Ok(match open(path, options)? {
+        Opened::Pack(pack) => Arc::new(PackSource::new(pack)?),
+        Opened::Qem(file) => file,
+        Opened::Original(source) => source,
+    })
 }
 
 /// Opens an original acquisition.
@@ -87,20 +111,22 @@ impl Opened {
         }
     }
     /// Something that answers one question or gives frames: shard after shard of a pack, each authenticated before it
-    /// is used; a stream of an original.
+    /// is used; the blocks of a `.qem` file; a stream of an original.
     ///
     /// # Errors
     /// Those of [`ShardReader::new`] and [`original_products`].
     pub fn frames(&self, task: &Task) -> Result<Box<dyn Products>> {
         Ok(match self {
             Opened::Pack(pack) => Box::new(ShardReader::new(pack.clone(), task)?),
+            Opened::Qem(file) => Box::new(QemProducts::new(file.clone())?),
             Opened::Original(source) => Box::new(original_products(source.clone())?),
         })
     }
-    /// What the original is; `None` for a pack.
+    /// What the original is, or what a `.qem` file says of it; `None` for a pack.
     pub fn acquisition(&self) -> Option<&Acquisition> {
         match self {
             Opened::Pack(_) => None,
+            Opened::Qem(file) => Some(file.acquisition()),
             Opened::Original(source) => Some(source.acquisition()),
         }
     }

@@ -8,7 +8,10 @@ use serde_json::{Map, Value, json};
 use stempack::{PackFile, PackInfo, Quantity, Result, receipt_path};
 
 pub(crate) fn run(args: &Info, context: &Context) -> Result<Outcome> {
-    let pack = PackFile::open(&args.file)?;
+    let pack = match stempack::QemFile::probe(&args.file)? {
+        true => return Ok(super::qem::info(&stempack::QemFile::open(&args.file)?, context)),
+        false => PackFile::open(&args.file)?,
+    };
     context.printer.result("stempack.info/1", document(&pack), || text(&pack));
     Ok(Outcome::Done)
 }

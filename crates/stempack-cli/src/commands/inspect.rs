@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use stempack::{
-    Acquisition, Catalog, Error, Explanation, Issue, OpenOptions, Overrides, PackFile, Result, explain_all,
-    require_shape, sha256_file,
+    Acquisition, Catalog, Error, Explanation, FrameSource, Issue, OpenOptions, Overrides, PackFile, QemFile,
+    Result, explain_all, require_shape, sha256_file,
 };
 
 pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
@@ -26,13 +26,16 @@ pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
             report.pack(&PackFile::open(path)?, args.digest, context)?;
             continue;
         }
+        if !path.is_dir() && QemFile::probe(path)? {
+            report.qem(&QemFile::open(path)?, args.digest, context)?;
+            continue;
+        }
         for acquisition in &catalog(path, &options, args.explain, &mut report, context)?.acquisitions {
             report.acquisition(acquisition, path, &options, args.digest, context)?;
         }
     }
-    if !report.overrides.is_empty() && report.acquisitions.len() != 1 {
-        let message =
-            format!("quantities are stated, and there are {} acquisitions", report.acquisitions.len());
+    if !report.overrides.is_empty() && (report.originals, report.acquisitions.len()) != (1, 1) {
+        let message = "quantities are stated, and the paths are not those of one original acquisition";
         return Err(Error::new(CliCode::SeveralAcquisitions, message).hint("name the one they are stated of"));
     }
     let mut document = json!({ "acquisitions": report.acquisitions, "issues": report.issues });
@@ -89,6 +92,8 @@ struct Report {
     metadata: bool,
     acquisitions: Vec<Value>,
     issues: Vec<Value>,
+    /// How many of the acquisitions are originals.
+    originals: usize,
     /// One block for each acquisition.
     blocks: Vec<String>,
     /// One row for each, and the remarks below the table.
@@ -134,6 +139,7 @@ impl Report {
         let path = entry.display().to_string();
         let view = View { digests: digests.as_deref(), overrides: &self.overrides, metadata: self.metadata };
         self.acquisitions.push(describe::document(acquisition, &path, &view));
+        self.originals += 1;
         self.blocks.push(describe::text(acquisition, &path, &view));
         self.rows.push(describe::row(acquisition, &path));
         // Its frames are described all the same, but nothing can be imaged before the shape is stated.
@@ -174,6 +180,15 @@ impl Report {
         let shown = pack.shape().to_string();
         self.rows.push([path.clone(), "Lossless Pack Format v1".into(), shown, source.into(), size]);
         self.blocks.push(info::text(pack));
+        Ok(())
+    }
+
+    fn qem(&mut self, file: &QemFile, digest: bool, context: &Context) -> Result<()> {
+        let digests = if digest { Some(super::qem::digests(file, context)?) } else { None };
+        let (document, text) = super::qem::inspect(file, digests.as_deref(), self.metadata);
+        self.acquisitions.push(document);
+        self.rows.push(describe::row(file.acquisition(), &file.path().display().to_string()));
+        self.blocks.push(text);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ mod inspect;
 mod mean;
 mod opened;
 mod pack;
+mod qem;
 mod unpack;
 mod verify;
 

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use stempack::export::ScaleBar;
 use stempack::{
-    BrightFieldDisk, Error, OpenOptions, PackFile, Products, Quantity, Result, ScanShape, bright_field_disk,
+    BrightFieldDisk, Error, FrameSource, OpenOptions, PackFile, Products, Quantity, Result, ScanShape,
+    bright_field_disk,
 };
 
 /// Something that answers products, with its provenance.
@@ -40,9 +41,7 @@ fn open_with(
     products: impl FnOnce(&stempack::Opened) -> Result<Box<dyn Products>>,
 ) -> Result<Opened> {
     let what = stempack::open(&input.file, &options(input.scan)?)?;
-    if let stempack::Opened::Pack(pack) = &what {
-        agree(pack, input.scan)?;
-    }
+    agree(&what, input.scan)?;
     let products = products(&what)?;
     let label = input.file.file_name().map_or_else(|| input.file.display().to_string(), name);
     Ok(Opened { what, products, label })
@@ -52,18 +51,17 @@ fn name(name: &std::ffi::OsStr) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// A pack knows its scan shape; a statement may only agree.
-fn agree(pack: &PackFile, stated: Option<Scan>) -> Result<()> {
-    let scan = pack.shape().scan;
+/// A pack or `.qem` file knows its scan shape; a statement may only agree.
+pub(crate) fn agree(what: &stempack::Opened, stated: Option<Scan>) -> Result<()> {
+    let (kind, path, scan) = match what {
+        stempack::Opened::Pack(pack) => ("pack", pack.path(), pack.shape().scan),
+        stempack::Opened::Qem(file) => (".qem file", file.path(), file.shape().scan),
+        stempack::Opened::Original(_) => return Ok(()),
+    };
     match stated {
         Some(s) if (s.rows, s.cols) != (scan.rows() as u64, scan.cols() as u64) => Err(Error::new(
             CliCode::ScanConflict,
-            format!(
-                "`{}` is a pack of a {scan} scan, stated was {}×{}",
-                pack.path().display(),
-                s.rows,
-                s.cols
-            ),
+            format!("`{}` is a {kind} of a {scan} scan, stated was {}×{}", path.display(), s.rows, s.cols),
         )
         .with("candidates", vec![format!("{}x{}", scan.rows(), scan.cols())])),
         _ => Ok(()),
@@ -83,6 +81,7 @@ impl Opened {
     pub(crate) fn mode(&self) -> &'static str {
         match self.what {
             stempack::Opened::Pack(_) => "rebase",
+            stempack::Opened::Qem(_) => "tiles",
             stempack::Opened::Original(_) => "streamed",
         }
     }
@@ -107,6 +106,7 @@ impl Opened {
             stempack::Opened::Original(source) => {
                 source.acquisition().quantities.get(&quantity).map(|r| r.value)
             }
+            stempack::Opened::Qem(file) => file.effective_calibration().get(&quantity).map(|r| r.value),
             stempack::Opened::Pack(pack) => pack_step(pack, quantity),
         }
     }
@@ -129,6 +129,15 @@ impl Opened {
                 "source_identity_sha256": pack.source_identity().to_hex(),
                 "sealed": false,
                 "checks": ["structure", "decoded"],
+            }),
+            stempack::Opened::Qem(file) => json!({
+                "path": file.path().display().to_string(),
+                "kind": "qem",
+                "profile": "qem",
+                "format": file.acquisition().format,
+                "reader": file.acquisition().reader,
+                "sealed": false,
+                "checks": ["header", "body", "decoded"],
             }),
             stempack::Opened::Original(source) => json!({
                 "path": path_of(source.acquisition()),

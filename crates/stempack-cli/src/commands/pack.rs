@@ -11,8 +11,11 @@ use serde_json::json;
 use stempack::{Error, FrameSource, PackOptions, Plan, ProfileChoice, Result};
 
 pub(crate) fn run(args: &Pack, context: &Context) -> Result<Outcome> {
-    let options = PackOptions { profile: profile(args)?, force: args.force, completed_utc: now_utc() };
-    let source = stempack::open_original(&args.source, &opened::options(args.scan)?)?;
+    if named_qem(args)? {
+        return super::qem::pack(args, context);
+    }
+    let options = PackOptions { profile: profile(args), force: args.force, completed_utc: now_utc() };
+    let source = stempack::open_source(&args.source, &opened::options(args.scan)?)?;
     // Here and not in the planner, because only the reader's refusal names the likely shapes.
     stempack::require_shape(source.acquisition())?;
     refuse_source(args, source.as_ref())?;
@@ -60,29 +63,36 @@ pub(crate) fn run(args: &Pack, context: &Context) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The profile that `--profile` and the destination's ending agree on.
-fn profile(args: &Pack) -> Result<ProfileChoice> {
-    let named_qem = args.dest.extension().is_some_and(|e| e.eq_ignore_ascii_case("qem"));
-    let choice = match args.profile {
-        Some(Profile::Qem) => None,
-        None if named_qem => None,
-        Some(stated) if named_qem => {
+/// Whether `--profile` and the destination's ending agree on the qem profile.
+fn named_qem(args: &Pack) -> Result<bool> {
+    let named = args.dest.extension().is_some_and(|e| e.eq_ignore_ascii_case("qem"));
+    match args.profile {
+        Some(Profile::Qem) => Ok(true),
+        Some(stated) if named => {
             let message =
                 format!("`{}` asks for the qem profile, --profile for {stated:?}", args.dest.display());
-            return Err(Error::new(CliCode::Usage, message).hint("give one of them"));
+            Err(Error::new(CliCode::Usage, message).hint("give one of them"))
         }
-        None | Some(Profile::Auto) => Some(ProfileChoice::Auto),
-        Some(Profile::U8) => Some(ProfileChoice::U8),
-        Some(Profile::U16) => Some(ProfileChoice::U16),
-    };
-    choice.ok_or_else(|| {
-        Error::new(CliCode::UnsupportedProfile, "this version does not write the qem profile")
-            .hint("pack with --profile auto into a name that ends in .h5")
-    })
+        _ if named => Ok(true),
+        _ if args.clear_overrides || !args.overrides.is_empty() => {
+            Err(Error::new(CliCode::Usage, "calibration overrides are carried by .qem files only")
+                .hint("choose a destination that ends in .qem"))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// The profile of a pack.
+fn profile(args: &Pack) -> ProfileChoice {
+    match args.profile {
+        None | Some(Profile::Auto | Profile::Qem) => ProfileChoice::Auto,
+        Some(Profile::U8) => ProfileChoice::U8,
+        Some(Profile::U16) => ProfileChoice::U16,
+    }
 }
 
 /// `--force` must not replace what is being packed.
-fn refuse_source(args: &Pack, source: &dyn FrameSource) -> Result<()> {
+pub(super) fn refuse_source(args: &Pack, source: &dyn FrameSource) -> Result<()> {
     match source.acquisition().members.iter().find(|m| opened::same_file(&m.path, &args.dest)) {
         None => Ok(()),
         Some(_) => Err(Error::new(

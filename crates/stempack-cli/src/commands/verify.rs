@@ -10,10 +10,13 @@ use stempack::{
 };
 
 pub(crate) fn run(args: &Verify, context: &Context) -> Result<Outcome> {
+    if stempack::QemFile::probe(&args.file)? {
+        return super::qem::verify(args, &stempack::QemFile::open(&args.file)?, context);
+    }
     let pack = PackFile::open(&args.file)?;
     // Opened first: a source that cannot be read is told before the long work.
     let source = match &args.against {
-        Some(path) => Some(stempack::open_original(path, &opened::options(args.scan)?)?),
+        Some(path) => Some(stempack::open_source(path, &opened::options(args.scan)?)?),
         None => None,
     };
     let evidence = Evidence {
@@ -114,7 +117,7 @@ fn document(args: &Verify, pack: &PackFile, report: &VerifyReport, identity: Opt
     document
 }
 
-fn text(args: &Verify, report: &VerifyReport) -> String {
+pub(super) fn text(args: &Verify, report: &VerifyReport) -> String {
     let mut lines: Vec<String> = report
         .checks
         .iter()

@@ -25,6 +25,7 @@ mod prelude;
 mod produce;
 mod receipt;
 mod shards;
+mod source;
 mod verify;
 mod write;
 
@@ -37,4 +38,5 @@ pub use open::PackFile;
 pub use plan::{PackOptions, Plan, ProfileChoice, plan};
 pub use produce::{PackReport, pack, plan_pack};
 pub use receipt::{Receipt, ReceiptShard, receipt_path};
+pub use source::PackSource;
 pub use verify::{Check, Comparison, Evidence, VerifyReport, compare, verify};

@@ -7,3 +7,6 @@ mod enrich;
 mod mutation;
 mod produce;
 mod properties;
+mod qem_corpus;
+mod qem_oracle;
+mod qem_write;

@@ -92,7 +92,7 @@ pub(super) fn open(file: &File, options: &OpenOptions, fingerprints: Fingerprint
     if !cube.others.is_empty() {
         a.warnings.push(Warning {
             code: "other_datacubes",
-            message: format!("`{}` also holds {}, which is not read", file.name(), cube.others.join(", ")),
+            message: format!("`{}` also holds {}, which is not read", file.name(), listed(&cube.others)),
         });
     }
     a.provenance.insert("sourceDataset", index.object().to_owned());
@@ -157,7 +157,7 @@ fn find(file: &File) -> Result<Cube> {
             found.push(last);
             let mut paths: Vec<String> = found.iter().map(|d| d.path().to_owned()).collect();
             paths.sort();
-            let message = format!("`{}` holds several datacubes: {}", file.name(), paths.join(", "));
+            let message = format!("`{}` holds several datacubes: {}", file.name(), listed(&paths));
             Err(Error::new(SourceCode::AmbiguousSource, message)
                 .with("path", file.path().display().to_string())
                 .with("candidates", paths))
@@ -168,6 +168,16 @@ fn find(file: &File) -> Result<Cube> {
 
 fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+/// The first few paths, and how many more there are.
+fn listed(paths: &[String]) -> String {
+    const MOST: usize = 8;
+    let shown: Vec<&str> = paths.iter().take(MOST).map(String::as_str).collect();
+    match paths.len().saturating_sub(MOST) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 /// What is said when there is no array of rank 4.

@@ -135,7 +135,8 @@ fn probe(path: &Path) -> Result<Probe> {
             let why = "root attributes `authoring_program` = `emdfile` and `version_major` = 1".to_owned();
             Probe::Yes { score: 90, why }
         }
-        Kind::Stack => Probe::Yes { score: 70, why: "a stack `/dp`".to_owned() },
+        // Above what a file gets for lying beside a master of the same stem.
+        Kind::Stack => Probe::Yes { score: 85, why: "a stack `/dp`".to_owned() },
         Kind::Relative(missing) => {
             Probe::Yes { score: 10, why: format!("of the EMD family, but no datacube: {missing}") }
         }

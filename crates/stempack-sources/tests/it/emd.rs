@@ -336,6 +336,15 @@ fn several_datacubes_are_ambiguous_unless_one_says_it_is_one() {
     let source = open(&path);
     assert_eq!(source.acquisition().frame_count, 12);
     assert!(source.acquisition().warnings[0].message.contains("/datacube_root/b/data"));
+    // Many are not all listed.
+    let folder = Folder::new();
+    let file = emdfile(&folder);
+    for i in 0..20 {
+        array::<u8>(&file, &format!("/root/n{i:02}"), &[1, 2, 3, 4]);
+    }
+    drop(file);
+    let error = refusal(&folder.at("cube.h5"));
+    assert!(error.message().contains("n07") && error.message().ends_with("and 12 more"), "{error}");
     // One array under two names is one array.
     let folder = Folder::new();
     let file = emdfile(&folder);

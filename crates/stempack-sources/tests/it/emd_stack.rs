@@ -85,3 +85,13 @@ fn stacks_that_are_not_of_the_contract() {
     });
     assert!(chunked.contains("contiguously"));
 }
+
+/// A stack that shares the stem of a detector master is still what its contents say.
+#[test]
+fn a_stack_beside_a_master_of_its_name() {
+    let (folder, path) = stack(2, |_, d| numbers_attribute(d, "scan_shape", &[1u32, 2]));
+    folder.shard("sim_data_000001.h5", 1, 2, 3, 0);
+    drop(folder.master("sim_master.h5", &["sim_data_000001.h5"]));
+    assert_eq!(open(&path).acquisition().format, "HDF5 · float32 dp");
+    assert_eq!(open(&folder.at("sim_master.h5")).acquisition().format, "ARINA HDF5");
+}

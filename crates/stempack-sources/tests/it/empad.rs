@@ -522,3 +522,18 @@ fn other_files_are_left_to_others() {
     let why = stempack_sources::explain(&pairs.at("metadata")).unwrap();
     assert!(why.iter().any(|c| c.format == "empad" && c.why.contains("r.raw")), "{why:?}");
 }
+
+#[test]
+fn a_folder_lists_each_pair_once_and_what_is_incomplete() {
+    let pairs = Pairs::new();
+    pairs.first(6, &pix("2", "3"));
+    pairs.zeros("alone.raw", 2 * G1);
+    pairs.file("gone.xml", g1("gone.raw", ""));
+    let folder = pairs.at(".");
+    let catalog = stempack_sources::catalog(&[folder], &stempack_sources::OpenOptions::default()).unwrap();
+    let labels: Vec<_> = catalog.acquisitions.iter().map(|a| a.label.as_str()).collect();
+    assert_eq!(labels, ["a", "alone"]);
+    let issues: Vec<_> =
+        catalog.issues.iter().map(|i| (i.path.ends_with("gone.xml"), i.error.code())).collect();
+    assert_eq!(issues, [(true, "missing_member")]);
+}
