@@ -133,9 +133,24 @@ pub(crate) struct Inspect {
     /// Open an original whose format demands a calibration that is missing
     #[arg(long)]
     pub(crate) allow_uncalibrated: bool,
-    /// Hash every member file
+    /// Hash every member file, and give the identity of the contents
     #[arg(long)]
     pub(crate) digest: bool,
+    /// Show everything that is known, and how many entries were left out
+    #[arg(long)]
+    pub(crate) metadata: bool,
+    /// Say of every file what each format makes of it, and why
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// State a quantity, for example scan_step=1.5angstrom; repeatable
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "overrides")]
+    pub(crate) set: Vec<String>,
+    /// Why what is stated with --set should be believed
+    #[arg(long, value_name = "TEXT", requires = "set")]
+    pub(crate) evidence: Option<String>,
+    /// A JSON document that states quantities
+    #[arg(long, value_name = "FILE")]
+    pub(crate) overrides: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -32,6 +32,8 @@ error_codes! {
         DestinationIsSource = "destination_is_source", Usage;
         /// The profile cannot be written by this version.
         UnsupportedProfile = "unsupported_profile", Unsupported;
+        /// What is stated of one acquisition was given with several.
+        SeveralAcquisitions = "several_acquisitions", Usage;
         /// A seal was required and the evidence does not give one.
         Unsealed = "unsealed", Integrity;
         /// The threads cannot be started.

@@ -43,16 +43,20 @@ pub use stempack_containers::{
 };
 pub use stempack_engine::{Capability, Resident, ResidentReport, ShardReader, cpu::Kernel};
 pub use stempack_model::{
-    Acquisition, DEFAULT_MEMORY_BUDGET, Detail, DetectorShape, Error, ErrorCode, Exclusions, FrameSource,
-    Kind, MaskOrigin, Member, MemberDigest, MemberRole, Origin, Progress, Quantity, Recorded, Result,
-    SampleType, Samples, SamplesMut, SamplesRef, ScanEvidence, ScanShape, Shape4, Task, Warning, error_codes,
+    Acquisition, BackgroundSubtraction, DEFAULT_MEMORY_BUDGET, Detail, DetectorShape, Error, ErrorCode,
+    Exclusions, FrameSource, Kind, MaskOrigin, Member, MemberDigest, MemberRole, Origin, Overrides, Progress,
+    Quantity, Recorded, Result, SampleType, Samples, SamplesMut, SamplesRef, ScanEvidence, ScanShape, Shape4,
+    SourceDocument, Stated, Task, Warning, derived, error_codes,
 };
 pub use stempack_products::{
     BrightFieldDisk, CenterOfMass, DetectorMask, DiskEvidence, FrameSourceProducts, Moments, PatternSum,
     Products, ScanRegion, SumImage, Sums, Total, Values, VirtualDetector, disk, display, reference,
     stream_region,
 };
-pub use stempack_sources::{Catalog, OpenOptions, catalog, require_shape};
+pub use stempack_sources::{
+    Candidate, Catalog, Explanation, Issue, LAYOUT_PROTOCOL, OpenOptions, catalog, explain, explain_all,
+    layout_of, parse_overrides, read_overrides, require_shape,
+};
 
 /// The version of this library.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,18 +1,26 @@
 //! `inspect`: what files and folders are, without reading frames.
 
 use super::{info, opened};
+use crate::CliCode;
 use crate::args::Inspect;
 use crate::context::{Context, Outcome};
-use crate::describe;
+use crate::describe::{self, View};
 use crate::printer::{error_fields, hex};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use stempack::{Acquisition, Error, OpenOptions, PackFile, QemFile, Result, require_shape, sha256_file};
+use stempack::{
+    Acquisition, Catalog, Error, Explanation, FrameSource, Issue, OpenOptions, Overrides, PackFile, QemFile,
+    Result, explain_all, require_shape, sha256_file,
+};
 
 pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
     let options = opened::options(args.scan, args.allow_uncalibrated)?;
-    let mut report = Report::default();
+    let overrides = match &args.overrides {
+        Some(file) => stempack::read_overrides(file)?,
+        None => stempack::parse_overrides(&args.set, args.evidence.as_deref().unwrap_or_default())?,
+    };
+    let mut report = Report { overrides, metadata: args.metadata, ..Report::default() };
     for path in &args.paths {
         if !path.is_dir() && PackFile::probe(path)? {
             report.pack(&PackFile::open(path)?, args.digest, context)?;
@@ -22,28 +30,90 @@ pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
             report.qem(&QemFile::open(path)?, args.digest, context)?;
             continue;
         }
-        let catalog = stempack::catalog(std::slice::from_ref(path), &options, context.task())?;
-        for acquisition in &catalog.acquisitions {
+        for acquisition in &catalog(path, &options, args.explain, &mut report, context)?.acquisitions {
             report.acquisition(acquisition, path, &options, args.digest, context)?;
         }
-        for issue in &catalog.issues {
-            report.issue(&issue.path, &issue.error);
-        }
     }
-    let document = json!({ "acquisitions": report.acquisitions, "issues": report.issues });
-    context.printer.result("stempack.inspect/1", document, || report.text);
+    if !report.overrides.is_empty() && (report.originals, report.acquisitions.len()) != (1, 1) {
+        let message = "quantities are stated, and the paths are not those of one original acquisition";
+        return Err(Error::new(CliCode::SeveralAcquisitions, message).hint("name the one they are stated of"));
+    }
+    let mut document = json!({ "acquisitions": report.acquisitions, "issues": report.issues });
+    let mut text = report.text();
+    if args.explain {
+        let all = explain_all(&args.paths, context.task())?;
+        document["explanations"] = all.iter().map(explanation).collect();
+        text.push_str(&all.iter().map(explanation_text).collect::<String>());
+    }
+    context.printer.result("stempack.inspect/1", document, || text);
     Ok(Outcome::Done)
+}
+
+/// The catalog of one input. What is to be explained need not open: why it does not is part of the answer.
+fn catalog(
+    path: &Path,
+    options: &OpenOptions,
+    explain: bool,
+    report: &mut Report,
+    context: &Context,
+) -> Result<Catalog> {
+    let inputs = [path.to_owned()];
+    let catalog = match stempack::catalog(&inputs, options, context.task()) {
+        Err(error) if explain && error.kind() != stempack::Kind::Cancelled && path.exists() => {
+            Catalog { issues: vec![Issue { path: path.to_owned(), error }], ..Catalog::default() }
+        }
+        other => other?,
+    };
+    for issue in &catalog.issues {
+        report.issue(&issue.path, &issue.error);
+    }
+    Ok(catalog)
+}
+
+fn explanation(all: &Explanation) -> Value {
+    let candidate = |c: &stempack::Candidate| json!({ "format": c.format, "score": c.score, "why": c.why });
+    json!({
+        "path": all.path.display().to_string(),
+        "candidates": all.candidates.iter().map(candidate).collect::<Vec<_>>(),
+    })
+}
+
+fn explanation_text(all: &Explanation) -> String {
+    let line = |c: &stempack::Candidate| match c.score {
+        Some(score) => format!("  {:<22} score {score}: {}\n", c.format, c.why),
+        None => format!("  {:<22} refused: {}\n", c.format, c.why),
+    };
+    format!("{}\n{}", all.path.display(), all.candidates.iter().map(line).collect::<String>())
 }
 
 #[derive(Default)]
 struct Report {
+    overrides: Overrides,
+    metadata: bool,
     acquisitions: Vec<Value>,
     issues: Vec<Value>,
-    text: String,
+    /// How many of the acquisitions are originals.
+    originals: usize,
+    /// One block for each acquisition.
+    blocks: Vec<String>,
+    /// One row for each, and the remarks below the table.
+    rows: Vec<[String; 5]>,
+    remarks: String,
     seen: BTreeSet<PathBuf>,
 }
 
 impl Report {
+    /// A block for one acquisition, a table for several unless everything is asked for.
+    fn text(&self) -> String {
+        let mut text = if self.blocks.len() > 1 && !self.metadata {
+            describe::table(&self.rows)
+        } else {
+            self.blocks.concat()
+        };
+        text.push_str(&self.remarks);
+        text
+    }
+
     fn acquisition(
         &mut self,
         acquisition: &Acquisition,
@@ -67,8 +137,11 @@ impl Report {
             None
         };
         let path = entry.display().to_string();
-        self.acquisitions.push(describe::document(acquisition, &path, digests.as_deref()));
-        self.text.push_str(&describe::text(acquisition, &path, digests.as_deref()));
+        let view = View { digests: digests.as_deref(), overrides: &self.overrides, metadata: self.metadata };
+        self.acquisitions.push(describe::document(acquisition, &path, &view));
+        self.originals += 1;
+        self.blocks.push(describe::text(acquisition, &path, &view));
+        self.rows.push(describe::row(acquisition, &path));
         // Its frames are described all the same, but nothing can be imaged before the shape is stated.
         if let Err(e) = require_shape(acquisition) {
             self.issue(&entry, &e);
@@ -103,15 +176,19 @@ impl Report {
             "members": [member],
             "warnings": [],
         }));
-        self.text.push_str(&info::text(pack));
+        let size = crate::printer::human_bytes(pack.bytes());
+        let shown = pack.shape().to_string();
+        self.rows.push([path.clone(), "Lossless Pack Format v1".into(), shown, source.into(), size]);
+        self.blocks.push(info::text(pack));
         Ok(())
     }
 
     fn qem(&mut self, file: &QemFile, digest: bool, context: &Context) -> Result<()> {
         let digests = if digest { Some(super::qem::digests(file, context)?) } else { None };
-        let (document, text) = super::qem::inspect(file, digests.as_deref());
+        let (document, text) = super::qem::inspect(file, digests.as_deref(), self.metadata);
         self.acquisitions.push(document);
-        self.text.push_str(&text);
+        self.rows.push(describe::row(file.acquisition(), &file.path().display().to_string()));
+        self.blocks.push(text);
         Ok(())
     }
 
@@ -122,9 +199,9 @@ impl Report {
             issue.entry(key).or_insert(value);
         }
         self.issues.push(Value::Object(issue));
-        self.text.push_str(&format!("{}: {error}\n", path.display()));
+        self.remarks.push_str(&format!("{}: {error}\n", path.display()));
         if let Some(hint) = error.advice() {
-            self.text.push_str(&format!("  hint: {hint}\n"));
+            self.remarks.push_str(&format!("  hint: {hint}\n"));
         }
     }
 }

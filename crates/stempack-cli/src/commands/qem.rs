@@ -254,13 +254,15 @@ pub(super) fn info(file: &QemFile, context: &Context) -> Outcome {
         "overrides": crate::describe::quantities(file.overrides()),
         "bright_field_disk": Value::Null,
     });
-    context.printer.result("stempack.info/1", document, || text(file));
+    context.printer.result("stempack.info/1", document, || text(file, false));
     Outcome::Done
 }
 
-fn text(file: &QemFile) -> String {
+fn text(file: &QemFile, metadata: bool) -> String {
     let (info, path) = (file.info(), file.path().display().to_string());
-    let mut text = crate::describe::text(file.acquisition(), &path, None);
+    let none = stempack::Overrides::default();
+    let view = crate::describe::View { digests: None, overrides: &none, metadata };
+    let mut text = crate::describe::text(file.acquisition(), &path, &view);
     let mut line = |name: &str, what: String| text.push_str(&format!("  {name:<22} {what}\n"));
     line("codec", info.codec.as_str().to_owned());
     line(
@@ -275,15 +277,29 @@ fn text(file: &QemFile) -> String {
 }
 
 /// One entry of `inspect`, and the same for people.
-pub(super) fn inspect(file: &QemFile, digests: Option<&[stempack::MemberDigest]>) -> (Value, String) {
+pub(super) fn inspect(
+    file: &QemFile,
+    digests: Option<&[stempack::MemberDigest]>,
+    metadata: bool,
+) -> (Value, String) {
     let path = file.path().display().to_string();
-    let mut document = crate::describe::document(file.acquisition(), &path, digests);
+    let none = stempack::Overrides::default();
+    let view = crate::describe::View { digests, overrides: &none, metadata };
+    let mut document = crate::describe::document(file.acquisition(), &path, &view);
+    // The digest is that of the copy; the identity is that of what it is a copy of, where it says so.
+    if let Some(document) = document.as_object_mut() {
+        document.remove("source_identity_sha256");
+        document.remove("layout_protocol");
+        if let Value::String(identity) = json!(recorded_identity(file)) {
+            document.insert("source_identity_sha256".into(), identity.into());
+        }
+    }
     if !file.overrides().is_empty() {
         let mut section = Map::new();
         section.insert("quantities".into(), crate::describe::quantities(file.overrides()));
         document["overrides"] = Value::Object(section);
     }
-    (document, text(file))
+    (document, text(file, metadata))
 }
 
 /// Digests of the one member, when they are asked for.
