@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn values_are_compared_and_not_types() {
-        let same = |a, b| first_difference(a, b).is_none();
+        let same = |a: SamplesRef<'_>, b: SamplesRef<'_>| first_difference(a, b).is_none();
         assert!(same(SamplesRef::U16(&[1, 65535]), SamplesRef::U32(&[1, 65535])));
         assert!(same(SamplesRef::I8(&[1, -1]), SamplesRef::I64(&[1, -1])));
         assert_eq!(first_difference(SamplesRef::U8(&[1, 255]), SamplesRef::I8(&[1, -1])), Some(1));
