@@ -80,6 +80,14 @@ pub(crate) struct Input {
     pub(crate) allow_uncalibrated: bool,
 }
 
+/// What is taken from every frame before a product.
+#[derive(Debug, Args)]
+pub(crate) struct DarkFrames {
+    /// Dark frames of the same float32 format; their mean is subtracted once from what products are made of
+    #[arg(long, value_name = "DARK_SOURCE")]
+    pub(crate) dark: Option<PathBuf>,
+}
+
 /// Where a result goes.
 #[derive(Debug, Args)]
 pub(crate) struct Out {
@@ -193,6 +201,9 @@ pub(crate) struct Pack {
     /// Leave the overrides of a .qem source behind
     #[arg(long, conflicts_with = "overrides")]
     pub(crate) clear_overrides: bool,
+    /// Dark frames whose mean a .qem file carries: its products subtract it, its samples stay as measured
+    #[arg(long, value_name = "DARK_SOURCE")]
+    pub(crate) dark: Option<PathBuf>,
     /// Replace an existing file
     #[arg(long)]
     pub(crate) force: bool,
@@ -267,12 +278,14 @@ pub(crate) struct Bench {
 pub(crate) struct Frame {
     #[command(flatten)]
     pub(crate) input: Input,
+    #[command(flatten)]
+    pub(crate) dark: DarkFrames,
     /// Scan row, counted from 0
     pub(crate) row: usize,
     /// Scan column, counted from 0
     pub(crate) col: usize,
     /// The detector's own values, excluded pixels included
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dark")]
     pub(crate) raw: bool,
     #[command(flatten)]
     pub(crate) out: Out,
@@ -285,11 +298,25 @@ pub(crate) struct Image {
     #[command(flatten)]
     pub(crate) input: Input,
     #[command(flatten)]
+    pub(crate) dark: DarkFrames,
+    #[command(flatten)]
     pub(crate) detector: Detector,
+    /// Unit of RADIUS, IN and OUT; the centre is always a pixel
+    #[arg(long, value_enum, value_name = "UNIT", default_value_t)]
+    pub(crate) unit: Unit,
     #[command(flatten)]
     pub(crate) out: Out,
     #[command(flatten)]
     pub(crate) look: Look,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Unit {
+    /// Detector pixels
+    #[default]
+    Px,
+    /// Scattering angle, by the recorded steps of the detector
+    Mrad,
 }
 
 /// The virtual detector; distances are in detector pixels, pixel centres at integers.
@@ -325,6 +352,8 @@ pub(crate) struct Com {
     #[command(flatten)]
     pub(crate) input: Input,
     #[command(flatten)]
+    pub(crate) dark: DarkFrames,
+    #[command(flatten)]
     pub(crate) out: Out,
 }
 
@@ -332,6 +361,8 @@ pub(crate) struct Com {
 pub(crate) struct Mean {
     #[command(flatten)]
     pub(crate) input: Input,
+    #[command(flatten)]
+    pub(crate) dark: DarkFrames,
     /// Write the exact 64-bit sum instead of the mean
     #[arg(long)]
     pub(crate) sum: bool,

@@ -36,6 +36,10 @@ error_codes! {
         SeveralAcquisitions = "several_acquisitions", Usage;
         /// A seal was required and the evidence does not give one.
         Unsealed = "unsealed", Integrity;
+        /// A scalar image has no frames to be summed or corrected.
+        ScalarImage = "scalar_image", Unsupported;
+        /// An angle was stated and nothing recorded turns it into pixels.
+        NoDetectorAngle = "no_detector_angle", Unsupported;
         /// The threads cannot be started.
         Threads = "threads", Io;
     }

@@ -1,8 +1,9 @@
 //! Which detector pixels a virtual detector holds.
 //!
 //! Distances are between pixel indices and the centre (pixel centres lie at integers), compared as squared `f64`:
-//! a disk holds `d ≤ r`, an annulus `inner < d ≤ outer`, so a disk and the annulus around it share no pixel.
-//! Excluded pixels are never members.
+//! a disk holds `d ≤ r`, an annulus `inner < d ≤ outer`, so a disk and the annulus around it share no pixel. Where pixels
+//! have steps in another unit, each axis is scaled by its own before the distance is taken: what is round in that unit
+//! is an ellipse of pixels where the steps differ. Excluded pixels are never members.
 
 use crate::ProductCode;
 use std::ops::Range;
@@ -39,11 +40,25 @@ impl DetectorMask {
         centre_col: f64,
         radius: f64,
     ) -> Result<Self> {
-        finite("centre row", centre_row)?;
-        finite("centre column", centre_col)?;
+        Self::disk_of_steps(shape, exclusions, [centre_row, centre_col], radius, [1.0; 2])
+    }
+
+    /// Pixels at most `radius` from the centre, which is a pixel (row, column), where neighbouring rows and columns are
+    /// `steps` apart in the unit of the radius.
+    ///
+    /// # Errors
+    /// `mask_geometry` for a step that is not finite and positive; otherwise as [`disk`](Self::disk).
+    pub fn disk_of_steps(
+        shape: DetectorShape,
+        exclusions: &Exclusions,
+        centre: [f64; 2],
+        radius: f64,
+        steps: [f64; 2],
+    ) -> Result<Self> {
+        let distance = squared_distances(centre, steps)?;
         length("radius", radius)?;
         let limit = radius * radius;
-        Self::build(shape, exclusions, |r, c| squared_distance(r, c, centre_row, centre_col) <= limit)
+        Self::build(shape, exclusions, |r, c| distance(r, c) <= limit)
     }
 
     /// Pixels more than `inner` and at most `outer` from the centre.
@@ -59,8 +74,22 @@ impl DetectorMask {
         inner: f64,
         outer: f64,
     ) -> Result<Self> {
-        finite("centre row", centre_row)?;
-        finite("centre column", centre_col)?;
+        Self::annulus_of_steps(shape, exclusions, [centre_row, centre_col], [inner, outer], [1.0; 2])
+    }
+
+    /// Pixels more than the first and at most the second of `radii` from the centre; otherwise as
+    /// [`disk_of_steps`](Self::disk_of_steps).
+    ///
+    /// # Errors
+    /// `mask_geometry` for a step that is not finite and positive; otherwise as [`annulus`](Self::annulus).
+    pub fn annulus_of_steps(
+        shape: DetectorShape,
+        exclusions: &Exclusions,
+        centre: [f64; 2],
+        [inner, outer]: [f64; 2],
+        steps: [f64; 2],
+    ) -> Result<Self> {
+        let distance = squared_distances(centre, steps)?;
         length("inner radius", inner)?;
         length("outer radius", outer)?;
         if outer < inner {
@@ -68,7 +97,7 @@ impl DetectorMask {
         }
         let (above, limit) = (inner * inner, outer * outer);
         Self::build(shape, exclusions, |r, c| {
-            let d = squared_distance(r, c, centre_row, centre_col);
+            let d = distance(r, c);
             d > above && d <= limit
         })
     }
@@ -202,9 +231,23 @@ impl DetectorMask {
     }
 }
 
-fn squared_distance(row: usize, col: usize, centre_row: f64, centre_col: f64) -> f64 {
-    let (dr, dc) = (row as f64 - centre_row, col as f64 - centre_col);
-    dr * dr + dc * dc
+/// The squared distance of a pixel from the centre, in the unit of the steps.
+fn squared_distances(
+    [centre_row, centre_col]: [f64; 2],
+    [row_step, col_step]: [f64; 2],
+) -> Result<impl Fn(usize, usize) -> f64> {
+    finite("centre row", centre_row)?;
+    finite("centre column", centre_col)?;
+    for (name, step) in [("row step", row_step), ("column step", col_step)] {
+        finite(name, step)?;
+        if step <= 0.0 {
+            return Err(geometry(format!("{name} {step} is not positive")));
+        }
+    }
+    Ok(move |row: usize, col: usize| {
+        let (dr, dc) = ((row as f64 - centre_row) * row_step, (col as f64 - centre_col) * col_step);
+        dr * dr + dc * dc
+    })
 }
 
 fn geometry(message: String) -> Error {

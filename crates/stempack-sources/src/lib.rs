@@ -33,7 +33,7 @@ pub use overrides::{OVERRIDES_SCHEMA, parse_overrides, read_overrides};
 pub use protocol::{LAYOUT_PROTOCOL, layout_of};
 pub use registry::{Candidate, explain, open};
 pub use scan_shape::require_shape;
-pub use velox::{ScalarImage, scalar_image};
+pub use velox::{ScalarImage, is_scalar_image, scalar_image};
 
 use std::path::Path;
 use stempack_model::{Error, ScanShape};

@@ -20,12 +20,14 @@
 
 mod bench;
 mod bright_field;
+mod dark;
 pub mod export;
 mod opened;
 mod qem;
 
 pub use bench::{BenchReport, Timing, bench};
 pub use bright_field::bright_field_disk;
+pub use dark::{Dark, DarkProducts};
 pub use opened::{Opened, PackInfo, is_qem, open, open_original, open_source, original_products};
 pub use qem::QemProducts;
 pub use stempack_codecs::shard::Profile;
@@ -35,8 +37,8 @@ pub use stempack_containers::pack::{
     enrich, pack, plan_pack, receipt_path, verify,
 };
 pub use stempack_containers::qem::{
-    Override, OverrideChange, QemCodec, QemFile, QemInfo, QemOptions, QemPlan, QemReport, ResaveOptions,
-    plan as plan_qem, resave as resave_qem, write as write_qem,
+    Background, Override, OverrideChange, QemCodec, QemFile, QemInfo, QemOptions, QemPlan, QemReport,
+    ResaveOptions, plan as plan_qem, resave as resave_qem, write as write_qem,
 };
 pub use stempack_containers::{
     Difference, Digest, Draft, compare_sources, refuse_existing, sha256_file, source_identity,
@@ -54,8 +56,8 @@ pub use stempack_products::{
     stream_region,
 };
 pub use stempack_sources::{
-    Candidate, Catalog, Explanation, Issue, LAYOUT_PROTOCOL, OpenOptions, catalog, explain, explain_all,
-    layout_of, parse_overrides, read_overrides, require_shape,
+    Candidate, Catalog, Explanation, Issue, LAYOUT_PROTOCOL, OpenOptions, ScalarImage, catalog, explain,
+    explain_all, is_scalar_image, layout_of, parse_overrides, read_overrides, require_shape, scalar_image,
 };
 
 /// The version of this library.

@@ -1,8 +1,8 @@
 //! Opening anything: a pack, a `.qem` file or an original, told apart by their first bytes.
 
 use crate::{
-    Acquisition, FrameSource, FrameSourceProducts, OpenOptions, PackFile, PackSource, Products, QemFile,
-    QemProducts, Resident, Result, Samples, Shape4, ShardReader, Task,
+    Acquisition, Dark, DarkProducts, FrameSource, FrameSourceProducts, OpenOptions, PackFile, PackSource,
+    Products, QemFile, QemProducts, Resident, Result, Samples, Shape4, ShardReader, Task,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -126,6 +126,18 @@ impl Opened {
             Opened::Qem(file) => Box::new(QemProducts::new(file.clone())?),
             Opened::Original(source) => Box::new(original_products(source.clone())?),
         })
+    }
+    /// Something that answers questions and gives frames less a mean dark frame; raw frames stay as they are.
+    ///
+    /// # Errors
+    /// Those of [`DarkProducts::new`], and `raw_not_available` for packs that cannot prove their raw values.
+    pub fn less_dark(&self, dark: &Dark) -> Result<Box<dyn Products>> {
+        let source: Arc<dyn FrameSource> = match self {
+            Opened::Pack(pack) => Arc::new(PackSource::new(pack.clone())?),
+            Opened::Qem(file) => file.clone(),
+            Opened::Original(source) => source.clone(),
+        };
+        Ok(Box::new(DarkProducts::new(source, dark.background.clone())?))
     }
     /// What the original is, or what a `.qem` file says of it; `None` for a pack.
     pub fn acquisition(&self) -> Option<&Acquisition> {

@@ -9,7 +9,7 @@ use stempack::{Result, SamplesRef};
 
 pub(crate) fn run(args: &Com, context: &Context) -> Result<Outcome> {
     let target = Target::new(&args.out)?;
-    let opened = opened::open(&args.input, context)?;
+    let opened = opened::open(&args.input, args.dark.dark.as_deref(), context)?;
     let moments = opened.products().moments(context.task())?;
     let com = moments.center_of_mass();
     let shape = [2, com.shape.rows(), com.shape.cols()];

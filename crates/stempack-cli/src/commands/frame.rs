@@ -10,7 +10,7 @@ use stempack::{Total, Values};
 
 pub(crate) fn run(args: &Frame, context: &Context) -> Result<Outcome> {
     let target = Target::new(&args.out)?;
-    let opened = opened::open_frames(&args.input, context)?;
+    let opened = opened::open_frames(&args.input, args.dark.dark.as_deref(), context)?;
     let products = opened.products();
     let (values, samples) = if args.raw {
         (Values::Raw, products.raw_frame(args.row, args.col)?)

@@ -1,21 +1,29 @@
 //! `image`: the sum under a virtual detector at every scan position.
 
+use super::angles::Angles;
 use super::opened::{self, Opened};
-use crate::args::{Detector, Image};
+use crate::CliCode;
+use crate::args::{Detector, Image, Unit};
 use crate::context::{Context, Outcome};
 use crate::parse::Numbers;
 use crate::results::{Shown, Target, picture, sum_value};
 use serde_json::{Value, json};
-use stempack::Result;
 use stempack::display::ColourMap;
-use stempack::export::read_mask;
-use stempack::{DetectorMask, VirtualDetector};
+use stempack::export::{ScaleBar, read_mask};
+use stempack::{DetectorMask, Error, Quantity, Result, Total, VirtualDetector};
 
 pub(crate) fn run(args: &Image, context: &Context) -> Result<Outcome> {
+    if args.unit == Unit::Mrad && args.detector.disk.is_none() && args.detector.annulus.is_none() {
+        return Err(Error::new(CliCode::Usage, "--unit mrad is the unit of --disk and --annulus"));
+    }
     let target = Target::new(&args.out)?;
-    let opened = opened::open(&args.input, context)?;
+    let what = opened::what(&args.input)?;
+    if what.acquisition().is_some_and(stempack::is_scalar_image) {
+        return scalar(args, &what, target, context);
+    }
+    let opened = opened::questions(what, &args.input, args.dark.dark.as_deref(), context)?;
     let products = opened.products();
-    let chosen = choose(&args.detector, &opened, context)?;
+    let chosen = choose(&args.detector, args.unit, &opened, context)?;
     let image = products.virtual_image(&chosen.mask, context.task())?;
     let array = image.values.samples();
     let size = (image.shape.rows(), image.shape.cols());
@@ -35,13 +43,43 @@ pub(crate) fn run(args: &Image, context: &Context) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// The numbers of a scalar image, which an instrument summed itself: they are written as they are recorded.
+fn scalar(args: &Image, what: &stempack::Opened, target: Target, context: &Context) -> Result<Outcome> {
+    let label = args.input.file.display().to_string();
+    if !args.detector.total || args.dark.dark.is_some() {
+        let message = format!("`{label}` is a scalar image: one number for each scan position, no frames");
+        return Err(Error::new(CliCode::ScalarImage, message).hint("--total writes its numbers"));
+    }
+    let path = what.acquisition().and_then(|a| a.members.first()).map_or(&args.input.file, |m| &m.path);
+    let image = stempack::scalar_image(path, context.task())?;
+    let (array, size) = (image.samples.as_ref(), (image.scan.rows(), image.scan.cols()));
+    let mut said = target.write(array, &[size.0, size.1], || {
+        let numbers = array.to_f64();
+        let (picture, contrast) =
+            picture(size, &numbers, numbers.iter().copied(), &args.look, ColourMap::Grey);
+        let step = image.acquisition.quantities.get(&Quantity::ScanStepCol);
+        let description = format!("scalar image of {}", image.acquisition.label);
+        Shown { picture, contrast, scale: step.and_then(|r| ScaleBar::angstrom(r.value)), description }
+    })?;
+    let sum = Total::of(array);
+    let output = args.out.output.display().to_string();
+    said.insert("sum".into(), sum_value(sum));
+    said.insert("mode".into(), "recorded".into());
+    said.insert("values".into(), "raw".into());
+    said.insert("detector".into(), json!({ "kind": "total", "pixels": 1 }));
+    said.insert("source".into(), opened::source(what));
+    let text = || format!("{output}: the recorded scalar image, sum {sum}\n");
+    context.printer.result("stempack.image/1", Value::Object(said), text);
+    Ok(Outcome::Done)
+}
+
 struct Chosen {
     mask: DetectorMask,
     document: Value,
     sentence: String,
 }
 
-fn choose(detector: &Detector, opened: &Opened, context: &Context) -> Result<Chosen> {
+fn choose(detector: &Detector, unit: Unit, opened: &Opened, context: &Context) -> Result<Chosen> {
     let (shape, exclusions) = (opened.products().shape().detector, opened.products().exclusions());
     let chosen = |mask: DetectorMask, mut document: Value, sentence: String| {
         document["pixels"] = mask.count().into();
@@ -65,15 +103,35 @@ fn choose(detector: &Detector, opened: &Opened, context: &Context) -> Result<Cho
         );
         return Ok(chosen(kind.mask(&disk, shape, exclusions)?, document, sentence));
     }
+    let angles = match unit {
+        Unit::Px => None,
+        Unit::Mrad => Some(Angles::of(opened)?),
+    };
+    let steps = angles.as_ref().map_or([1.0; 2], |a| a.steps);
+    let mrad = if angles.is_some() { " mrad" } else { "" };
+    let said = angles.as_ref().map_or_else(String::new, |a| {
+        format!(" ({} {:.6} × {:.6} mrad/pixel)", a.evidence, steps[0], steps[1])
+    });
+    let in_unit = |mut document: Value| {
+        if let Some(angles) = &angles {
+            document["unit"] = "mrad".into();
+            document["step"] = json!(angles.steps);
+            document["step_evidence"] = angles.evidence.into();
+            document["step_from"] = json!(angles.from);
+        }
+        document
+    };
     if let Some(Numbers([row, col, radius])) = detector.disk {
-        let document = json!({ "kind": "disk", "centre": [row, col], "radius": radius });
-        let sentence = format!("disk image at ({row}, {col}) with radius {radius}");
-        return Ok(chosen(DetectorMask::disk(shape, exclusions, row, col, radius)?, document, sentence));
+        let document = in_unit(json!({ "kind": "disk", "centre": [row, col], "radius": radius }));
+        let sentence = format!("disk image at ({row}, {col}) with radius {radius}{mrad}{said}");
+        let mask = DetectorMask::disk_of_steps(shape, exclusions, [row, col], radius, steps)?;
+        return Ok(chosen(mask, document, sentence));
     }
     if let Some(Numbers([row, col, inner, outer])) = detector.annulus {
-        let document = json!({ "kind": "annulus", "centre": [row, col], "inner": inner, "outer": outer });
-        let sentence = format!("annulus image at ({row}, {col}) from {inner} to {outer}");
-        let mask = DetectorMask::annulus(shape, exclusions, row, col, inner, outer)?;
+        let document =
+            in_unit(json!({ "kind": "annulus", "centre": [row, col], "inner": inner, "outer": outer }));
+        let sentence = format!("annulus image at ({row}, {col}) from {inner} to {outer}{mrad}{said}");
+        let mask = DetectorMask::annulus_of_steps(shape, exclusions, [row, col], [inner, outer], steps)?;
         return Ok(chosen(mask, document, sentence));
     }
     if let Some(path) = &detector.mask {

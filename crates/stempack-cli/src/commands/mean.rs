@@ -9,7 +9,7 @@ use stempack::{Result, SamplesRef};
 
 pub(crate) fn run(args: &Mean, context: &Context) -> Result<Outcome> {
     let target = Target::new(&args.out)?;
-    let opened = opened::open(&args.input, context)?;
+    let opened = opened::open(&args.input, args.dark.dark.as_deref(), context)?;
     let products = opened.products();
     let pattern = products.pattern_sum(context.task())?;
     let mean = pattern.mean();

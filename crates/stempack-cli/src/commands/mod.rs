@@ -1,5 +1,6 @@
 //! One thin file for each verb; what the verbs share is how they open files and how they describe them.
 
+mod angles;
 mod bench;
 mod com;
 mod demo;

@@ -8,14 +8,16 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use stempack::export::ScaleBar;
 use stempack::{
-    BrightFieldDisk, Error, FrameSource, OpenOptions, PackFile, Products, Quantity, Result, ScanShape,
-    bright_field_disk,
+    Background, BrightFieldDisk, Dark, Error, FrameSource, OpenOptions, PackFile, Products, Quantity, Result,
+    ScanShape, bright_field_disk,
 };
 
 /// Something that answers products, with its provenance.
 pub(crate) struct Opened {
     what: stempack::Opened,
     products: Box<dyn Products>,
+    /// What working samples are less.
+    dark: Option<Dark>,
     label: String,
 }
 
@@ -26,25 +28,59 @@ pub(crate) fn options(scan: Option<Scan>, allow_uncalibrated: bool) -> Result<Op
 }
 
 /// Opens a pack or an original to ask several questions. A pack answers from memory where the budget holds it, an
-/// original by being read.
-pub(crate) fn open(input: &Input, context: &Context) -> Result<Opened> {
-    open_with(input, |what| what.products(context.task()))
+/// original by being read, less the mean of `dark` where one is given.
+pub(crate) fn open(input: &Input, dark: Option<&Path>, context: &Context) -> Result<Opened> {
+    questions(what(input)?, input, dark, context)
+}
+
+/// As [`open`], of something that is open already.
+pub(crate) fn questions(
+    what: stempack::Opened,
+    input: &Input,
+    dark: Option<&Path>,
+    context: &Context,
+) -> Result<Opened> {
+    open_with(what, input, dark, context, |what| what.products(context.task()))
 }
 
 /// Opens a pack or an original for frames: a pack gives them shard by shard.
-pub(crate) fn open_frames(input: &Input, context: &Context) -> Result<Opened> {
-    open_with(input, |what| what.frames(context.task()))
+pub(crate) fn open_frames(input: &Input, dark: Option<&Path>, context: &Context) -> Result<Opened> {
+    open_with(what(input)?, input, dark, context, |what| what.frames(context.task()))
+}
+
+/// What the path is, with what was stated of it.
+pub(crate) fn what(input: &Input) -> Result<stempack::Opened> {
+    let what = stempack::open(&input.file, &options(input.scan, input.allow_uncalibrated)?)?;
+    agree(&what, input.scan)?;
+    Ok(what)
 }
 
 fn open_with(
+    what: stempack::Opened,
     input: &Input,
+    dark: Option<&Path>,
+    context: &Context,
     products: impl FnOnce(&stempack::Opened) -> Result<Box<dyn Products>>,
 ) -> Result<Opened> {
-    let what = stempack::open(&input.file, &options(input.scan, input.allow_uncalibrated)?)?;
-    agree(&what, input.scan)?;
-    let products = products(&what)?;
+    let (products, dark) = match dark {
+        Some(path) => {
+            let options = options(None, input.allow_uncalibrated)?;
+            let dark = Dark::of(&what, path, &options, context.task())?;
+            (what.less_dark(&dark)?, Some(dark))
+        }
+        None => (products(&what)?, Dark::saved(&what)?),
+    };
     let label = input.file.file_name().map_or_else(|| input.file.display().to_string(), name);
-    Ok(Opened { what, products, label })
+    Ok(Opened { what, products, dark, label })
+}
+
+/// What results say of a dark.
+pub(crate) fn dark_document(dark: &Dark) -> Value {
+    json!({
+        "schema": Background::SCHEMA,
+        "identity": dark.background.identity.to_hex(),
+        "source": dark.source.display().to_string(),
+    })
 }
 
 fn name(name: &std::ffi::OsStr) -> String {
@@ -101,7 +137,8 @@ impl Opened {
             || self.step(Quantity::DetectorReciprocalCol).and_then(ScaleBar::reciprocal_angstrom);
         angle.or_else(reciprocal)
     }
-    fn step(&self, quantity: Quantity) -> Option<f64> {
+    /// A recorded or stated value in the unit of `quantity`.
+    pub(crate) fn step(&self, quantity: Quantity) -> Option<f64> {
         match &self.what {
             stempack::Opened::Original(source) => {
                 source.acquisition().quantities.get(&quantity).map(|r| r.value)
@@ -111,42 +148,56 @@ impl Opened {
         }
     }
 
+    /// The name of a quantity in results: one that a person states in a `.qem` file says so.
+    pub(crate) fn name_of(&self, quantity: Quantity) -> String {
+        match &self.what {
+            stempack::Opened::Qem(file) if file.overrides().contains_key(&quantity) => {
+                format!("overrides.{}", quantity.as_str())
+            }
+            _ => quantity.as_str().to_owned(),
+        }
+    }
+
     /// Prints the result of a product: JSON with the provenance, or a sentence after the file's name.
     pub(crate) fn report(&self, schema: &str, said: Map<String, Value>, text: &str, context: &Context) {
         let output = said.get("output").and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut document = said;
-        document.insert("source".into(), self.source());
+        let working = document.get("values").and_then(Value::as_str) == Some("working");
+        if let Some(dark) = self.dark.as_ref().filter(|_| working) {
+            document.insert("dark".into(), dark_document(dark));
+        }
+        document.insert("source".into(), source(&self.what));
         context.printer.result(schema, Value::Object(document), || format!("{output}: {text}\n"));
     }
+}
 
-    /// What the numbers were made from and which checks its bytes passed.
-    fn source(&self) -> Value {
-        match &self.what {
-            stempack::Opened::Pack(pack) => json!({
-                "path": pack.path().display().to_string(),
-                "kind": "pack",
-                "profile": pack.profile().as_str(),
-                "source_identity_sha256": pack.source_identity().to_hex(),
-                "sealed": false,
-                "checks": ["structure", "decoded"],
-            }),
-            stempack::Opened::Qem(file) => json!({
-                "path": file.path().display().to_string(),
-                "kind": "qem",
-                "profile": "qem",
-                "format": file.acquisition().format,
-                "reader": file.acquisition().reader,
-                "sealed": false,
-                "checks": ["header", "body", "decoded"],
-            }),
-            stempack::Opened::Original(source) => json!({
-                "path": path_of(source.acquisition()),
-                "kind": "original",
-                "format": source.acquisition().format,
-                "reader": source.acquisition().reader,
-                "checks": ["unchanged"],
-            }),
-        }
+/// What the numbers were made from and which checks its bytes passed.
+pub(crate) fn source(what: &stempack::Opened) -> Value {
+    match what {
+        stempack::Opened::Pack(pack) => json!({
+            "path": pack.path().display().to_string(),
+            "kind": "pack",
+            "profile": pack.profile().as_str(),
+            "source_identity_sha256": pack.source_identity().to_hex(),
+            "sealed": false,
+            "checks": ["structure", "decoded"],
+        }),
+        stempack::Opened::Qem(file) => json!({
+            "path": file.path().display().to_string(),
+            "kind": "qem",
+            "profile": "qem",
+            "format": file.acquisition().format,
+            "reader": file.acquisition().reader,
+            "sealed": false,
+            "checks": ["header", "body", "decoded"],
+        }),
+        stempack::Opened::Original(source) => json!({
+            "path": path_of(source.acquisition()),
+            "kind": "original",
+            "format": source.acquisition().format,
+            "reader": source.acquisition().reader,
+            "checks": ["unchanged"],
+        }),
     }
 }
 

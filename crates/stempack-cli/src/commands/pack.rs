@@ -78,6 +78,10 @@ fn named_qem(args: &Pack) -> Result<bool> {
             Err(Error::new(CliCode::Usage, "calibration overrides are carried by .qem files only")
                 .hint("choose a destination that ends in .qem"))
         }
+        _ if args.dark.is_some() => {
+            Err(Error::new(CliCode::Usage, "a mean dark frame is carried by .qem files only")
+                .hint("choose a destination that ends in .qem"))
+        }
         _ => Ok(false),
     }
 }

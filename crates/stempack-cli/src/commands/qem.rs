@@ -7,9 +7,10 @@ use crate::context::{Context, Outcome};
 use crate::memory::peak_resident_bytes;
 use crate::printer::human_bytes;
 use serde_json::{Map, Value, json};
+use std::path::Path;
 use stempack::{
-    Check, Digest, Error, FrameSource, Opened, Override, OverrideChange, QemFile, QemOptions, QemReport,
-    Quantity, Recorded, ResaveOptions, Result, VerifyReport, source_identity,
+    Check, Dark, Digest, Error, FrameSource, Opened, Override, OverrideChange, QemFile, QemOptions,
+    QemReport, Quantity, Recorded, ResaveOptions, Result, VerifyReport, source_identity,
 };
 
 /// Writes a `.qem` file from anything that opens. A `.qem` source is copied, everything it carries with it.
@@ -18,6 +19,10 @@ pub(super) fn pack(args: &Pack, context: &Context) -> Result<Outcome> {
     let what = stempack::open(&args.source, &options)?;
     opened::agree(&what, args.scan)?;
     let overrides = overrides(args)?;
+    let dark = match &args.dark {
+        Some(path) => Some(dark(args, path, &what, context)?),
+        None => None,
+    };
     let (source, copied) = match what {
         // A retired file is written anew.
         Opened::Qem(file) if !file.info().legacy => {
@@ -43,12 +48,13 @@ pub(super) fn pack(args: &Pack, context: &Context) -> Result<Outcome> {
                 OverrideChange::Set(overrides) => overrides,
                 OverrideChange::Keep | OverrideChange::Clear => Vec::new(),
             };
-            let options = QemOptions { force: args.force, overrides };
+            let background = dark.as_ref().map(|d| d.background.clone());
+            let options = QemOptions { force: args.force, overrides, background };
             (stempack::write_qem(source.as_ref(), &args.dest, &options, context.task())?, "asked for")
         }
     };
     let peak = peak_resident_bytes().unwrap_or(report.peak_bytes);
-    let document = json!({
+    let mut document = json!({
         "output": args.dest.display().to_string(),
         "profile": "qem",
         "reason": reason,
@@ -64,8 +70,24 @@ pub(super) fn pack(args: &Pack, context: &Context) -> Result<Outcome> {
         "shards": report.chunks,
         "scans_per_shard": 512,
     });
+    if let Some(dark) = &dark {
+        document["dark"] = opened::dark_document(dark);
+    }
     context.printer.result("stempack.pack/1", document, || pack_text(args, source.as_ref(), &report, peak));
     Ok(Outcome::Done)
+}
+
+/// The mean dark frame that a new copy is to carry.
+fn dark(args: &Pack, path: &Path, what: &Opened, context: &Context) -> Result<Dark> {
+    if let Opened::Qem(file) = what
+        && !file.info().legacy
+    {
+        let message =
+            format!("`{}` is copied as it is, a dark frame cannot be added to it", file.path().display());
+        return Err(Error::new(CliCode::Usage, message).hint("pack the original with --dark"));
+    }
+    let options = opened::options(None, args.allow_uncalibrated)?;
+    Dark::of(what, path, &options, context.task())
 }
 
 fn pack_text(args: &Pack, source: &dyn FrameSource, report: &QemReport, peak: u64) -> String {

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Unpack, context: &Context) -> Result<Outcome> {
     }
     // Found out before any work: an existing file, a folder that cannot be written.
     drop(Output::create(&args.output, args.force)?);
-    let opened = opened::open_frames(&args.input, context)?;
+    let opened = opened::open_frames(&args.input, None, context)?;
     let products = opened.products();
     let scan = products.shape().scan;
     let region = match &args.region {

@@ -3,8 +3,9 @@
 use super::QemFile;
 use super::values::At;
 use crate::{ContainerCode, Digest};
+use serde_json::{Value, json};
 use std::sync::Arc;
-use stempack_model::{Acquisition, FrameSource, MemberDigest, Result, SamplesMut, Task};
+use stempack_model::{Acquisition, Error, FrameSource, MemberDigest, Result, SampleType, SamplesMut, Task};
 
 const SCHEMA: &str = "empad-mean-dark/v1";
 
@@ -15,6 +16,46 @@ pub struct Background {
     pub identity: Digest,
     /// One value for every detector pixel, row-major; all finite.
     pub values: Vec<f32>,
+}
+
+/// What `processing` says when a mean dark frame is saved beside the measurements.
+pub(super) const SUBTRACTION: &str = "mean_dark_subtraction";
+
+impl Background {
+    /// The name of the correction.
+    pub const SCHEMA: &'static str = SCHEMA;
+
+    /// Whether the plane can be taken from these frames.
+    ///
+    /// # Errors
+    /// `not_representable` for frames of another type or size, and for values that are not finite.
+    pub fn check_fits(&self, a: &Acquisition) -> Result<()> {
+        let refuse = |message| Err(Error::new(ContainerCode::NotRepresentable, message));
+        if a.sample != SampleType::F32 {
+            return refuse(format!(
+                "a mean dark frame is taken from float32 samples, these are {}",
+                a.sample
+            ));
+        }
+        if self.values.len() != a.detector.pixels() {
+            let (found, detector) = (self.values.len(), a.detector);
+            return refuse(format!("a mean dark frame of {found} pixels, the detector is {detector}"));
+        }
+        match self.values.iter().position(|v| !v.is_finite()) {
+            Some(pixel) => refuse(format!("the mean dark frame is not finite at pixel {pixel}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The object of a header.
+    pub(super) fn object(&self) -> Value {
+        let bytes: Vec<u8> = self.values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        json!({
+            "schema": SCHEMA,
+            "identity": self.identity.to_hex(),
+            "values_float32_le": to_base64(&bytes),
+        })
+    }
 }
 
 impl QemFile {
@@ -59,27 +100,37 @@ impl QemFile {
     /// Those of [`background`](Self::background).
     pub fn product_source(self: Arc<Self>) -> Result<Arc<dyn FrameSource>> {
         Ok(match self.background()? {
-            Some(background) if self.described().sample == stempack_model::SampleType::F32 => {
-                Arc::new(DarkSubtracted { file: self, background })
+            Some(background) if self.described().sample == SampleType::F32 => {
+                Arc::new(DarkSubtracted { source: self, background })
             }
             _ => self,
         })
     }
 }
 
-/// Frames less the saved dark frame, in single precision.
-#[derive(Debug)]
+/// Frames less a mean dark frame, in single precision.
 pub struct DarkSubtracted {
-    file: Arc<QemFile>,
+    source: Arc<dyn FrameSource>,
     background: Background,
+}
+
+impl DarkSubtracted {
+    /// Takes the frames of `source` and what is to be subtracted from each.
+    ///
+    /// # Errors
+    /// Those of [`Background::check_fits`].
+    pub fn new(source: Arc<dyn FrameSource>, background: Background) -> Result<Self> {
+        background.check_fits(source.acquisition())?;
+        Ok(DarkSubtracted { source, background })
+    }
 }
 
 impl FrameSource for DarkSubtracted {
     fn acquisition(&self) -> &Acquisition {
-        self.file.acquisition()
+        self.source.acquisition()
     }
     fn read(&self, first_frame: u64, mut into: SamplesMut<'_>, task: &Task) -> Result<()> {
-        self.file.read(first_frame, into.reborrow(), task)?;
+        self.source.read(first_frame, into.reborrow(), task)?;
         if let SamplesMut::F32(samples) = into {
             for frame in samples.chunks_exact_mut(self.background.values.len()) {
                 frame.iter_mut().zip(&self.background.values).for_each(|(v, dark)| *v -= dark);
@@ -88,14 +139,28 @@ impl FrameSource for DarkSubtracted {
         Ok(())
     }
     fn digest_members(&self, task: &Task) -> Result<Vec<MemberDigest>> {
-        self.file.digest_members(task)
+        self.source.digest_members(task)
     }
     fn check_unchanged(&self) -> Result<()> {
-        self.file.check_unchanged()
+        self.source.check_unchanged()
     }
 }
 
 /// Standard base64 with padding.
+fn to_base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let word = group.iter().enumerate().fold(0u32, |w, (i, &b)| w | u32::from(b) << (16 - 8 * i));
+        for i in 0..4 {
+            let digit = DIGITS[(word >> (18 - 6 * i) & 63) as usize];
+            out.push(if i <= group.len() { char::from(digit) } else { '=' });
+        }
+    }
+    out
+}
+
+/// What standard base64 with padding stands for.
 fn base64(text: &str) -> Option<Vec<u8>> {
     let bytes = text.as_bytes();
     if !bytes.len().is_multiple_of(4) {
@@ -143,8 +208,10 @@ mod tests {
             ("Zm9vYmFy", "foobar"),
         ] {
             assert_eq!(base64(text).unwrap(), bytes.as_bytes(), "{text}");
+            assert_eq!(to_base64(bytes.as_bytes()), text);
         }
         assert_eq!(base64("+/8A").unwrap(), [0xfb, 0xff, 0x00]);
+        assert_eq!(to_base64(&[0xfb, 0xff, 0x00]), "+/8A");
         for wrong in ["Zg", "Zg=", "Z===", "Zm9v!A==", "Zg==Zg=="] {
             assert_eq!(base64(wrong), None, "{wrong}");
         }

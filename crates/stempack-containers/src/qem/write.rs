@@ -3,6 +3,7 @@
 //! The header stands in front of the body but is known last. Its place is reserved for the longest it can become, and
 //! the blanks that remain stand after its closing brace, where JSON allows them: no byte of the body is moved.
 
+use super::background::Background;
 use super::calibration::{Override, overrides_section};
 use super::envelope::{PREFIX_BYTES, prefix};
 use super::header::BLOCK_BYTES;
@@ -31,6 +32,8 @@ pub struct QemOptions {
     pub force: bool,
     /// Calibration that a person states over what is recorded.
     pub overrides: Vec<Override>,
+    /// A mean dark frame that products of the copy subtract; float32 samples only, which are saved as they are.
+    pub background: Option<Background>,
 }
 
 /// What a write did.
@@ -118,6 +121,9 @@ pub fn write(
     let acquisition = source.acquisition();
     let plan = Plan::of(acquisition, task)?;
     let valid = admitted(acquisition)?;
+    if let Some(background) = &options.background {
+        background.check_fits(acquisition)?;
+    }
     let facts = Facts {
         acquisition,
         shape: plan.shape,
@@ -125,6 +131,7 @@ pub fn write(
         narrowing: plan.narrowing,
         valid: &valid,
         overrides: overrides_section(&options.overrides)?,
+        background: options.background.as_ref(),
     };
     let draft = Draft::create(destination)?;
     // The digests are as long as these whatever they turn out to be.

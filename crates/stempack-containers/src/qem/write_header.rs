@@ -1,5 +1,6 @@
 //! The header of a new file: scientific metadata, private restoration data, chunk table and checksums.
 
+use super::background::{Background, SUBTRACTION};
 use super::calibration::EXTENSION;
 use super::documents;
 use super::header::mask_digits;
@@ -24,6 +25,8 @@ pub(super) struct Facts<'a> {
     pub(super) narrowing: Narrowing,
     pub(super) valid: &'a [bool],
     pub(super) overrides: Object,
+    /// What products are to be corrected by; the samples stay as they are.
+    pub(super) background: Option<&'a Background>,
 }
 
 /// What only the finished body tells.
@@ -260,6 +263,14 @@ impl Facts<'_> {
                 "stored_dtype": self.narrowing.stored.as_str(),
             }));
         }
+        if self.background.is_some() {
+            list.push(json!({
+                "operation": SUBTRACTION,
+                "changes_measurements": true,
+                "scope": "display_and_products",
+                "original_measurements_preserved": true,
+            }));
+        }
         list
     }
 
@@ -324,6 +335,9 @@ impl Facts<'_> {
         }
         if let BackgroundSubtraction::AlreadySubtracted { sentence, .. } = &a.background {
             e["supplier_background_statement"] = sentence.as_str().into();
+        }
+        if let Some(background) = self.background {
+            e["background"] = background.object();
         }
         e
     }

@@ -48,6 +48,11 @@ struct Image {
     text: String,
 }
 
+/// Whether an acquisition is a scalar image, which has numbers and no frames.
+pub fn is_scalar_image(acquisition: &Acquisition) -> bool {
+    acquisition.reader == READER
+}
+
 /// Reads the one scalar image of a Velox file.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ mod document;
 mod image;
 mod sibling;
 
-pub use image::{ScalarImage, scalar_image};
+pub use image::{ScalarImage, is_scalar_image, scalar_image};
 pub(crate) use sibling::{STEP_QUANTITIES, sibling, steps};
 
 use crate::hdf5::{self, File, Found, Link};
