@@ -112,3 +112,28 @@ fn senseless_geometry_is_refused() {
     let huge = DetectorShape::new(1 << 15, 1 << 15).unwrap();
     assert_eq!(code(DetectorMask::all(huge, &ex)), "mask_too_large");
 }
+
+/// Steps of 2 and 3 per pixel, in quarters: membership is decided by integers here too.
+#[test]
+fn each_axis_is_scaled_by_its_own_step() {
+    let shape = DetectorShape::new(17, 13).unwrap();
+    let (centre, steps) = ([7.25, 5.5], [2.0, 3.0]);
+    let squared = |row: usize, col: usize| {
+        let (dr, dc) = (2 * (4 * row as i64 - 29), 3 * (4 * col as i64 - 22));
+        dr * dr + dc * dc
+    };
+    let disk = DetectorMask::disk_of_steps(shape, &excluding(&[90]), centre, 7.5, steps).unwrap();
+    let ring = DetectorMask::annulus_of_steps(shape, &excluding(&[90]), centre, [7.5, 15.0], steps).unwrap();
+    for pixel in (0..shape.pixels()).filter(|&p| p != 90) {
+        let d = squared(pixel / 13, pixel % 13);
+        assert_eq!(disk.members()[pixel], d <= 30 * 30, "pixel {pixel}");
+        assert_eq!(ring.members()[pixel], d > 30 * 30 && d <= 60 * 60, "pixel {pixel}");
+    }
+    assert!(!disk.members()[90] && !ring.members()[90]);
+    for step in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        for steps in [[step, 1.0], [1.0, step]] {
+            let error = DetectorMask::disk_of_steps(shape, &excluding(&[]), centre, 1.0, steps).unwrap_err();
+            assert_eq!(error.code(), "mask_geometry");
+        }
+    }
+}
