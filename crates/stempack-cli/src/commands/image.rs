@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use stempack::Result;
 use stempack::display::ColourMap;
 use stempack::export::read_mask;
-use stempack::{DetectorMask, VirtualDetector};
+use stempack::{DetectorMask, SamplesRef, VirtualDetector, log_spectrum};
 
 pub(crate) fn run(args: &Image, context: &Context) -> Result<Outcome> {
     let target = Target::new(&args.out)?;
@@ -17,18 +17,23 @@ pub(crate) fn run(args: &Image, context: &Context) -> Result<Outcome> {
     let products = opened.products();
     let chosen = choose(&args.detector, &opened, context)?;
     let image = products.virtual_image(&chosen.mask, context.task())?;
-    let array = image.values.samples();
     let size = (image.shape.rows(), image.shape.cols());
+    let spectrum = args.fft.then(|| log_spectrum(&image.values.to_f64(), size));
+    let array = spectrum.as_ref().map_or(image.values.samples(), |s| SamplesRef::F32(s));
     let mut said = target.write(array, &[size.0, size.1], || {
         let numbers = array.to_f64();
         let (picture, contrast) =
             picture(size, &numbers, numbers.iter().copied(), &args.look, ColourMap::Grey);
-        let description = format!("{} of {}", chosen.sentence, opened.label());
-        Shown { picture, contrast, scale: opened.scan_scale(), description }
+        let what = if args.fft { "spectrum of " } else { "" };
+        let description = format!("{what}{} of {}", chosen.sentence, opened.label());
+        // Frequencies have no length on the specimen.
+        let scale = if args.fft { None } else { opened.scan_scale() };
+        Shown { picture, contrast, scale, description }
     })?;
     said.insert("sum".into(), sum_value(image.sum()));
     said.insert("mode".into(), opened.mode().into());
     said.insert("values".into(), "working".into());
+    said.insert("fft_transforms".into(), u32::from(args.fft).into());
     said.insert("detector".into(), chosen.document);
     let text = format!("{}, {} pixels, sum {}", chosen.sentence, chosen.mask.count(), image.sum());
     opened.report("stempack.image/1", said, &text, context);
