@@ -80,12 +80,7 @@ fn quantities(a: &mut Acquisition, pack: &PackFile) {
             let conversion = conversion.to_owned();
             a.quantities.insert(
                 quantity,
-                Recorded {
-                    value: value * factor,
-                    origin,
-                    conversion,
-                    flag: quantity.doubt(value * factor).map(Into::into),
-                },
+                Recorded { value: value * factor, origin, conversion, flag: quantity.doubt(value * factor) },
             );
         }
     };
