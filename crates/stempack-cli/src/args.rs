@@ -55,6 +55,8 @@ pub(crate) enum Verb {
     Image(Image),
     /// Write the centre of mass of every diffraction pattern
     Com(Com),
+    /// Write beam deflections (DPC), or the phase they integrate to (iDPC)
+    Dpc(Dpc),
     /// Write the mean diffraction pattern
     Mean(Mean),
     /// Write frames back as an array
@@ -304,6 +306,9 @@ pub(crate) struct Image {
     /// Unit of RADIUS, IN and OUT; the centre is always a pixel
     #[arg(long, value_enum, value_name = "UNIT", default_value_t)]
     pub(crate) unit: Unit,
+    /// Write the spectrum of the image instead: ln(1 + |F|), the zero frequency in the middle
+    #[arg(long)]
+    pub(crate) fft: bool,
     #[command(flatten)]
     pub(crate) out: Out,
     #[command(flatten)]
@@ -355,6 +360,50 @@ pub(crate) struct Com {
     pub(crate) dark: DarkFrames,
     #[command(flatten)]
     pub(crate) out: Out,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Dpc {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    #[command(flatten)]
+    pub(crate) dark: DarkFrames,
+    /// Angle from the detector to the scan in degrees, or `auto`: the one with the least curl
+    #[arg(long, value_name = "DEGREES", allow_hyphen_values = true)]
+    pub(crate) rotation: Option<Rotation>,
+    /// Exchange the components before the turn and back after it
+    #[arg(long, requires = "rotation")]
+    pub(crate) exchanged: bool,
+    /// Write the phase that the deflections integrate to
+    #[arg(long)]
+    pub(crate) integrate: bool,
+    /// Round centres to 32 bits before their mean is taken away, as tools with prepared moments do
+    #[arg(long)]
+    pub(crate) prepared_rounding: bool,
+    #[command(flatten)]
+    pub(crate) out: Out,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// How the detector is turned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Rotation {
+    Automatic,
+    Degrees(f64),
+}
+
+impl std::str::FromStr for Rotation {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Rotation::Automatic);
+        }
+        match text.parse::<f64>() {
+            Ok(degrees) if degrees.is_finite() => Ok(Rotation::Degrees(degrees)),
+            _ => Err("expected an angle in degrees, or `auto`".into()),
+        }
+    }
 }
 
 #[derive(Debug, Args)]

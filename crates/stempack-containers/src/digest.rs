@@ -86,17 +86,18 @@ impl Hasher {
 /// `io`, `cancelled`.
 pub fn sha256_file(path: &Path, task: &Task) -> Result<Digest> {
     let mut file = File::open(path).map_err(|e| Error::io("open", path, e))?;
-    let mut buffer = vec![0; 1 << 20];
+    let mut read = |buffer: &mut [u8]| file.read(buffer).map_err(|e| Error::io("read", path, e));
+    let (mut current, mut ahead) = (vec![0; 1 << 20], vec![0; 1 << 20]);
     let mut hasher = Hasher::default();
-    loop {
+    let mut filled = read(&mut current)?;
+    while filled > 0 {
         task.check()?;
-        let n = file.read(&mut buffer).map_err(|e| Error::io("read", path, e))?;
-        if n == 0 {
-            return Ok(hasher.finish());
-        }
-        hasher.update(&buffer[..n]);
-        task.advance(n as u64);
+        let (next, ()) = rayon::join(|| read(&mut ahead), || hasher.update(&current[..filled]));
+        task.advance(filled as u64);
+        std::mem::swap(&mut current, &mut ahead);
+        filled = next?;
     }
+    Ok(hasher.finish())
 }
 
 #[cfg(test)]

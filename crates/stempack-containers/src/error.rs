@@ -81,6 +81,8 @@ stempack_model::error_codes! {
         ContainerChanged = "container_changed", Changed;
         /// A sample cannot be stored bit for bit in what the format has.
         NotRepresentable = "not_representable", Unsupported;
+        /// A destination has the wrong sample type or is no whole number of frames.
+        WrongBuffer = "wrong_buffer", Usage;
         /// Exact integer sums were asked of a file of floats.
         NotCounts = "not_counts", Unsupported;
         /// A calibration that a caller states is not one that the format can carry.

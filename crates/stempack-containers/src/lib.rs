@@ -11,6 +11,7 @@ mod json;
 pub mod pack;
 mod publish;
 pub mod qem;
+mod unchanged;
 
 pub use compare::{Difference, compare_sources};
 pub use digest::{Digest, sha256_file};

@@ -2,7 +2,7 @@
 //!
 //! Pictures are for looking at; nothing computes with them.
 
-use crate::Moments;
+use crate::{Deflections, Moments};
 use stempack_model::Exclusions;
 
 /// Percentiles that become black and white when nobody says otherwise.
@@ -157,6 +157,21 @@ impl Picture {
         let shifts: Vec<Option<(f64, f64)>> = (0..defined.len())
             .map(|i| counted(&i).then(|| (com.rows()[i] - mean_row, com.cols()[i] - mean_col)))
             .collect();
+        Self::of_shifts((moments.shape.rows(), moments.shape.cols()), &shifts)
+    }
+
+    /// Direction and size of deflections, as [`of_directions`](Self::of_directions).
+    pub fn of_field(field: &Deflections) -> Self {
+        let shifts: Vec<Option<(f64, f64)>> = field
+            .row
+            .iter()
+            .zip(&field.col)
+            .map(|(&r, &c)| (r.is_finite() && c.is_finite()).then(|| (r.into(), c.into())))
+            .collect();
+        Self::of_shifts((field.shape.rows(), field.shape.cols()), &shifts)
+    }
+
+    fn of_shifts((height, width): (usize, usize), shifts: &[Option<(f64, f64)>]) -> Self {
         let sizes = shifts.iter().flatten().map(|(r, c)| r.hypot(*c));
         let contrast =
             Contrast { low: 0.0, high: Contrast::percentiles(sizes, 0.0, 99.0).map_or(0.0, |c| c.high) };
@@ -167,12 +182,7 @@ impl Picture {
             let brightness = u16::from(contrast.level(row.hypot(col)));
             hue.map(|c| (u16::from(c) * brightness / 255) as u8)
         };
-        Picture {
-            width: moments.shape.cols(),
-            height: moments.shape.rows(),
-            rgb: shifts.iter().map(colour).collect(),
-            enlarged: 1,
-        }
+        Picture { width, height, rgb: shifts.iter().map(colour).collect(), enlarged: 1 }
     }
 
     /// Width in pixels.

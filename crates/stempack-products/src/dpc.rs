@@ -47,17 +47,18 @@ impl DetectorTurn {
 }
 
 impl Deflections {
-    /// Centres minus their mean.
+    /// Centres minus their mean. Positions of float data without a centre are NaN and not part of the mean.
     pub fn of(centers: &CenterOfMass, rounding: DpcRounding) -> Self {
         let component = |values: &[f64]| -> Vec<f32> {
-            let count = values.len() as f64;
+            let there = || values.iter().filter(|v| !v.is_nan());
+            let count = there().count() as f64;
             match rounding {
                 DpcRounding::Once => {
-                    let mean = values.iter().sum::<f64>() / count;
+                    let mean = there().sum::<f64>() / count;
                     values.iter().map(|&v| (v - mean) as f32).collect()
                 }
                 DpcRounding::Prepared => {
-                    let mean = values.iter().map(|&v| f64::from(v as f32)).sum::<f64>() / count;
+                    let mean = there().map(|&v| f64::from(v as f32)).sum::<f64>() / count;
                     values.iter().map(|&v| v as f32 - mean as f32).collect()
                 }
             }
@@ -131,12 +132,13 @@ impl Deflections {
     /// The phase whose gradient the field is, up to a constant and a scale, of any scan size.
     ///
     /// In Fourier space −0.25·i·(k_row·G_row + k_col·G_col)/(k_row² + k_col²) with k in cycles per sample and zero at
-    /// k = 0; the result is the negated real part of its inverse. The scan is taken as periodic.
+    /// k = 0; the result is the negated real part of its inverse. The scan is taken as periodic; deflections that are
+    /// NaN are taken as zero.
     pub fn integrated(&self) -> Vec<f32> {
         let (rows, cols) = (self.shape.rows(), self.shape.cols());
         let spectrum = |plane: &[f32]| {
             let mut field: Vec<Complex<f64>> =
-                plane.iter().map(|&v| Complex::new(f64::from(v), 0.0)).collect();
+                plane.iter().map(|&v| Complex::new(if v.is_nan() { 0.0 } else { v.into() }, 0.0)).collect();
             transform(&mut field, (rows, cols), Direction::Forward);
             field
         };

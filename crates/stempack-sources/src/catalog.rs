@@ -4,7 +4,7 @@
 //! catalog. What is found in a folder and cannot be opened is an issue beside the rest.
 
 use crate::error::SourceCode;
-use crate::registry::{self, Candidate, FORMATS, open};
+use crate::registry::{self, Candidate, Entry, FORMATS, open, open_met};
 use crate::{OpenOptions, refuse};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -44,11 +44,12 @@ pub struct Explanation {
 /// Describes every acquisition of `paths` without reading frames.
 ///
 /// A file must open; in a folder, searched with everything below it, failures become issues. Hidden names are skipped
-/// and folders behind symbolic links are not entered. An acquisition that is reached through several of its members, or
+/// and folders behind symbolic links are not entered. Files whose names are those of many others (`.h5`, `.xml`, `.raw`, `.npy`) and that no format
+/// recognises are passed over. An acquisition that is reached through several of its members, or
 /// from several inputs, is listed where it was met first.
 ///
 /// # Errors
-/// Those of [`open`] for files; `no_acquisition` for a folder without any candidate; `io`; `cancelled`.
+/// Those of [`open`] for files; `no_acquisition` for a folder without any; `io`; `cancelled`.
 pub fn catalog(paths: &[PathBuf], options: &OpenOptions, task: &Task) -> Result<Catalog> {
     let mut catalog = Catalog::default();
     let mut seen = BTreeSet::new();
@@ -58,24 +59,26 @@ pub fn catalog(paths: &[PathBuf], options: &OpenOptions, task: &Task) -> Result<
             catalog.add(open(path, options)?.acquisition(), &mut seen);
             continue;
         }
-        let found = search(path, |name| FORMATS.iter().any(|f| (f.is_entry)(name)), task)?;
-        if found.files.is_empty() && found.issues.is_empty() {
-            let looked: Vec<&str> = FORMATS.iter().map(|f| f.looks_for).collect();
-            let message = format!(
-                "`{}` holds no file that is named like an acquisition; looked for {}",
-                path.display(),
-                looked.join("; ")
-            );
-            return Err(refuse(SourceCode::NoAcquisition, message, path));
-        }
+        let found = search(path, |name| Entry::of(name) > Entry::No, task)?;
         let mut issues = found.issues;
+        let mut opened = 0;
         for candidate in found.files {
             task.check()?;
-            match open(&candidate, options) {
-                Ok(source) => catalog.add(source.acquisition(), &mut seen),
+            match open_met(&candidate, options) {
+                Ok(None) => {}
+                Ok(Some(source)) => {
+                    opened += 1;
+                    catalog.add(source.acquisition(), &mut seen);
+                }
                 Err(error) if error.kind() == Kind::Cancelled => return Err(error),
                 Err(error) => issues.push(Issue { path: candidate, error }),
             }
+        }
+        if opened == 0 && issues.is_empty() {
+            let looked: Vec<&str> = FORMATS.iter().map(|f| f.looks_for).collect();
+            let message =
+                format!("`{}` holds no acquisition; looked for {}", path.display(), looked.join("; "));
+            return Err(refuse(SourceCode::NoAcquisition, message, path));
         }
         issues.sort_by(|a, b| a.path.cmp(&b.path));
         issues.into_iter().for_each(|issue| catalog.add_issue(issue));

@@ -8,6 +8,7 @@ use crate::identity::{Fingerprints, digest_files};
 use crate::{refuse, request, shown};
 use rayon::prelude::*;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use stempack_model::{Acquisition, Error, FrameSource, MemberDigest, Result, SamplesMut, ScanShape, Task};
@@ -119,7 +120,7 @@ impl FlatSource {
         &self,
         file: &File,
         order: (ScanShape, bool, bool),
-        frames: std::ops::Range<u64>,
+        frames: Range<u64>,
         out: &mut [u8],
         task: &Task,
     ) -> Result<()> {
@@ -128,25 +129,16 @@ impl FlatSource {
         let size = self.acquisition.sample.bytes();
         let (rows, cols) = (scan.rows() as u64, scan.cols() as u64);
         let plane = rows * cols;
-        // Place of a frame among the positions of one pixel.
-        let place = |frame: u64| {
-            if scan_rows_fastest { (frame / cols) + rows * (frame % cols) } else { frame }
-        };
+        let wanted = frames.start..frames.end.min(plane);
+        // The wanted positions lie between these places of each pixel.
         let (low, high) = if scan_rows_fastest {
-            let (top, bottom) = (frames.start / cols, (frames.end - 1) / cols);
-            (top, rows * (cols - 1) + bottom)
+            (wanted.start / cols, rows * (cols - 1) + (wanted.end - 1) / cols)
         } else {
-            (frames.start, frames.end - 1)
+            (wanted.start, wanted.end - 1)
         };
-        let places: Vec<usize> = frames.map(|f| (place(f.min(plane - 1)) - low) as usize).collect();
-        let mut span = Vec::new();
-        let span_bytes = usize::try_from((high - low + 1) * size as u64)
-            .ok()
-            .filter(|&n| span.try_reserve_exact(n).is_ok())
-            .ok_or_else(|| {
-                refuse(SourceCode::TooLarge, "one detector pixel has too many samples", &self.flat.path)
-            })?;
-        span.resize(span_bytes, 0u8);
+        // A pixel of a large scan is read in pieces, so that little more than the window is held.
+        let per_piece = (PIECE_BYTES / size) as u64;
+        let mut piece = vec![0u8; (high - low + 1).min(per_piece) as usize * size];
         let frame_bytes = detector.pixels() * size;
         for stored in 0..detector.pixels() {
             if stored % 256 == 0 {
@@ -157,13 +149,47 @@ impl FlatSource {
             } else {
                 stored
             };
-            self.read_at(file, self.flat.offset + (stored as u64 * plane + low) * size as u64, &mut span)?;
-            for (k, &at) in places.iter().enumerate() {
-                let to = k * frame_bytes + pixel * size;
-                out[to..to + size].copy_from_slice(&span[at * size..(at + 1) * size]);
+            let mut begin = low;
+            while begin <= high {
+                let end = (begin + per_piece).min(high + 1);
+                let piece = &mut piece[..(end - begin) as usize * size];
+                self.read_at(file, self.flat.offset + (stored as u64 * plane + begin) * size as u64, piece)?;
+                let mut copy = |frame: u64, place: u64| {
+                    let to = (frame - wanted.start) as usize * frame_bytes + pixel * size;
+                    let from = (place - begin) as usize * size;
+                    out[to..to + size].copy_from_slice(&piece[from..from + size]);
+                };
+                if scan_rows_fastest {
+                    for_columns((rows, cols), &wanted, begin..end, &mut copy);
+                } else {
+                    (begin..end).for_each(|place| copy(place, place));
+                }
+                begin = end;
+                if high - low >= per_piece {
+                    task.check()?;
+                }
             }
         }
         Ok(())
+    }
+}
+
+/// Calls `copy` with each wanted frame whose place, counted down the scan columns, lies among `places`, and that place.
+fn for_columns(
+    (rows, cols): (u64, u64),
+    wanted: &Range<u64>,
+    places: Range<u64>,
+    copy: &mut impl FnMut(u64, u64),
+) {
+    for col in places.start / rows..=(places.end - 1) / rows {
+        // Rows whose frame of this column is wanted, and those of them whose place is there.
+        let from = wanted.start.saturating_sub(col).div_ceil(cols);
+        let to = wanted.end.saturating_sub(col).div_ceil(cols);
+        let from = from.max(places.start.saturating_sub(col * rows));
+        let to = to.min(rows).min(places.end.saturating_sub(col * rows));
+        for row in from..to {
+            copy(row * cols + col, col * rows + row);
+        }
     }
 }
 
@@ -245,7 +271,7 @@ mod tests {
         let mut fingerprints = Fingerprints::default();
         fingerprints.add(&path).unwrap();
         let detector = DetectorShape::new(2, 4).unwrap();
-        let excluded = crate::exclusions::none(detector);
+        let excluded = crate::exclusions::none(detector).unwrap();
         let acquisition = Acquisition::new("t", "t/v1", 6, detector, SampleType::I16, excluded);
         let flat = Flat { path, offset: 5, big_endian, order };
         let source = FlatSource::new(acquisition, flat, fingerprints).unwrap();
@@ -285,8 +311,14 @@ mod tests {
         let mut fingerprints = Fingerprints::default();
         fingerprints.add(&path).unwrap();
         let detector = DetectorShape::new(2, 4).unwrap();
-        let acquisition =
-            Acquisition::new("t", "t/v1", 1, detector, SampleType::U16, crate::exclusions::none(detector));
+        let acquisition = Acquisition::new(
+            "t",
+            "t/v1",
+            1,
+            detector,
+            SampleType::U16,
+            crate::exclusions::none(detector).unwrap(),
+        );
         let flat = Flat { path, offset: 0, big_endian: false, order: Order::Frames { stride: 16 } };
         let error = FlatSource::new(acquisition, flat, fingerprints).err().unwrap();
         assert_eq!(error.code(), "length_mismatch");

@@ -43,7 +43,7 @@ mod tests {
 
     fn of(format: &str, reader: &str) -> Option<&'static str> {
         let detector = DetectorShape::new(2, 2).unwrap();
-        let excluded = crate::exclusions::none(detector);
+        let excluded = crate::exclusions::none(detector).unwrap();
         layout_of(&Acquisition::new(format, reader, 1, detector, SampleType::U8, excluded))
     }
 
@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(of("K3 DM4", "digitalmicrograph-dm4/v1"), None);
         assert_eq!(of("NumPy", "numpy/v1"), None);
         let detector = DetectorShape::new(2, 2).unwrap();
-        let excluded = crate::exclusions::none(detector);
+        let excluded = crate::exclusions::none(detector).unwrap();
         let reader = "digitalmicrograph-dm4/v1";
         let mut a = Acquisition::new("K3 DM4", reader, 1, detector, SampleType::U8, excluded);
         a.provenance.insert("sourceFormatVersion", "digitalmicrograph/native-counts-v1".to_owned());

@@ -21,6 +21,35 @@ pub(crate) enum Probe {
     },
 }
 
+/// Up to this score a format takes a file only to say what is wrong with it, when someone names it.
+pub(crate) const DOUBTFUL: u8 = 9;
+
+/// What the name of a file in a folder promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Entry {
+    /// Nothing.
+    No,
+    /// An acquisition may be entered here, but many other files are named alike.
+    Possible,
+    /// An acquisition is entered here, and when it does not open, something is wrong.
+    Certain,
+}
+
+impl Entry {
+    /// `Certain` or nothing.
+    pub(crate) fn certain(is: bool) -> Self {
+        if is { Entry::Certain } else { Entry::No }
+    }
+    /// `Possible` or nothing.
+    pub(crate) fn possible(is: bool) -> Self {
+        if is { Entry::Possible } else { Entry::No }
+    }
+    /// The most that any format expects of a name.
+    pub(crate) fn of(name: &str) -> Self {
+        FORMATS.iter().map(|f| (f.is_entry)(name)).max().unwrap_or(Entry::No)
+    }
+}
+
 /// How one format is recognised and opened.
 pub(crate) struct Format {
     /// Short name, for people.
@@ -28,7 +57,7 @@ pub(crate) struct Format {
     /// What is looked for, for the message when nothing is found.
     pub(crate) looks_for: &'static str,
     /// Whether a file of this name is where an acquisition is entered, when a folder is searched.
-    pub(crate) is_entry: fn(&str) -> bool,
+    pub(crate) is_entry: fn(&str) -> Entry,
     /// Whether the contents of a file are of this format; cheap, never reads frames.
     pub(crate) probe: fn(&Path) -> Result<Probe>,
     /// Opens the acquisition a file belongs to, after the probe said yes.
@@ -90,7 +119,41 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> 
 }
 
 fn open_best(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> {
-    let candidates = candidates(path)?;
+    open_candidate(path, candidates(path)?, options)
+}
+
+/// Opens a file met in a folder; nothing when its name promises too little and its contents are those of another file,
+/// or of a member that its acquisition is not entered by.
+///
+/// # Errors
+/// Those of [`open`].
+pub(crate) fn open_met(path: &Path, options: &OpenOptions) -> Result<Option<Arc<dyn FrameSource>>> {
+    let (owned, options) = (path.to_owned(), *options);
+    watched(path, move || {
+        let name = owned.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
+        let candidates = candidates(&owned)?;
+        if Entry::of(&name) < Entry::Certain {
+            let stranger = match candidates.first() {
+                Some((Candidate { format, score: Some(score), .. }, _)) => {
+                    let entered =
+                        FORMATS.iter().any(|f| f.name == *format && (f.is_entry)(&name) > Entry::No);
+                    *score <= DOUBTFUL || !entered
+                }
+                _ => candidates.iter().all(|(_, failed)| failed.is_none()),
+            };
+            if stranger {
+                return Ok(None);
+            }
+        }
+        open_candidate(&owned, candidates, &options).map(Some)
+    })
+}
+
+fn open_candidate(
+    path: &Path,
+    candidates: Vec<(Candidate, Option<Error>)>,
+    options: &OpenOptions,
+) -> Result<Arc<dyn FrameSource>> {
     let best = candidates.first().filter(|(c, _)| c.score.is_some());
     if let Some(format) = best.and_then(|(best, _)| FORMATS.iter().find(|f| f.name == best.format)) {
         return (format.open)(path, options);

@@ -51,9 +51,9 @@ pub use stempack_model::{
     SourceDocument, Stated, Task, Warning, derived, error_codes,
 };
 pub use stempack_products::{
-    BrightFieldDisk, CenterOfMass, DetectorMask, DiskEvidence, FrameSourceProducts, Moments, PatternSum,
-    Products, ScanRegion, SumImage, Sums, Total, Values, VirtualDetector, disk, display, reference,
-    stream_region,
+    BrightFieldDisk, CenterOfMass, Deflections, DetectorMask, DetectorTurn, DiskEvidence, DpcRounding,
+    FrameSourceProducts, Moments, PatternSum, Products, ScanRegion, SumImage, Sums, Total, Values,
+    VirtualDetector, disk, display, dpc::log_spectrum, reference, stream_region,
 };
 pub use stempack_sources::{
     Candidate, Catalog, Explanation, Issue, LAYOUT_PROTOCOL, OpenOptions, ScalarImage, catalog, explain,

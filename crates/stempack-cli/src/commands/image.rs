@@ -10,7 +10,7 @@ use crate::results::{Shown, Target, picture, sum_value};
 use serde_json::{Value, json};
 use stempack::display::ColourMap;
 use stempack::export::{ScaleBar, read_mask};
-use stempack::{DetectorMask, Error, Quantity, Result, Total, VirtualDetector};
+use stempack::{DetectorMask, Error, Quantity, Result, SamplesRef, Total, VirtualDetector, log_spectrum};
 
 pub(crate) fn run(args: &Image, context: &Context) -> Result<Outcome> {
     if args.unit == Unit::Mrad && args.detector.disk.is_none() && args.detector.annulus.is_none() {
@@ -25,18 +25,23 @@ pub(crate) fn run(args: &Image, context: &Context) -> Result<Outcome> {
     let products = opened.products();
     let chosen = choose(&args.detector, args.unit, &opened, context)?;
     let image = products.virtual_image(&chosen.mask, context.task())?;
-    let array = image.values.samples();
     let size = (image.shape.rows(), image.shape.cols());
+    let spectrum = args.fft.then(|| log_spectrum(&image.values.to_f64(), size));
+    let array = spectrum.as_ref().map_or(image.values.samples(), |s| SamplesRef::F32(s));
     let mut said = target.write(array, &[size.0, size.1], || {
         let numbers = array.to_f64();
         let (picture, contrast) =
             picture(size, &numbers, numbers.iter().copied(), &args.look, ColourMap::Grey);
-        let description = format!("{} of {}", chosen.sentence, opened.label());
-        Shown { picture, contrast, scale: opened.scan_scale(), description }
+        let what = if args.fft { "spectrum of " } else { "" };
+        let description = format!("{what}{} of {}", chosen.sentence, opened.label());
+        // Frequencies have no length on the specimen.
+        let scale = if args.fft { None } else { opened.scan_scale() };
+        Shown { picture, contrast, scale, description }
     })?;
     said.insert("sum".into(), sum_value(image.sum()));
     said.insert("mode".into(), opened.mode().into());
     said.insert("values".into(), "working".into());
+    said.insert("fft_transforms".into(), u32::from(args.fft).into());
     said.insert("detector".into(), chosen.document);
     let text = format!("{}, {} pixels, sum {}", chosen.sentence, chosen.mask.count(), image.sum());
     opened.report("stempack.image/1", said, &text, context);
@@ -52,20 +57,24 @@ fn scalar(args: &Image, what: &stempack::Opened, target: Target, context: &Conte
     }
     let path = what.acquisition().and_then(|a| a.members.first()).map_or(&args.input.file, |m| &m.path);
     let image = stempack::scalar_image(path, context.task())?;
-    let (array, size) = (image.samples.as_ref(), (image.scan.rows(), image.scan.cols()));
+    let (recorded, size) = (image.samples.as_ref(), (image.scan.rows(), image.scan.cols()));
+    let spectrum = args.fft.then(|| log_spectrum(&recorded.to_f64(), size));
+    let array = spectrum.as_ref().map_or(recorded, |s| SamplesRef::F32(s));
     let mut said = target.write(array, &[size.0, size.1], || {
         let numbers = array.to_f64();
         let (picture, contrast) =
             picture(size, &numbers, numbers.iter().copied(), &args.look, ColourMap::Grey);
-        let step = image.acquisition.quantities.get(&Quantity::ScanStepCol);
-        let description = format!("scalar image of {}", image.acquisition.label);
+        let step = image.acquisition.quantities.get(&Quantity::ScanStepCol).filter(|_| !args.fft);
+        let what = if args.fft { "spectrum of the scalar image" } else { "scalar image" };
+        let description = format!("{what} of {}", image.acquisition.label);
         Shown { picture, contrast, scale: step.and_then(|r| ScaleBar::angstrom(r.value)), description }
     })?;
-    let sum = Total::of(array);
+    let sum = Total::of(recorded);
     let output = args.out.output.display().to_string();
     said.insert("sum".into(), sum_value(sum));
     said.insert("mode".into(), "recorded".into());
     said.insert("values".into(), "raw".into());
+    said.insert("fft_transforms".into(), u32::from(args.fft).into());
     said.insert("detector".into(), json!({ "kind": "total", "pixels": 1 }));
     said.insert("source".into(), opened::source(what));
     let text = || format!("{output}: the recorded scalar image, sum {sum}\n");

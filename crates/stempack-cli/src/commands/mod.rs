@@ -4,6 +4,7 @@ mod angles;
 mod bench;
 mod com;
 mod demo;
+mod dpc;
 mod enrich;
 mod frame;
 mod image;
@@ -30,6 +31,7 @@ pub(crate) fn run(verb: &Verb, context: &Context) -> Result<Outcome> {
         Verb::Frame(args) => frame::run(args, context),
         Verb::Image(args) => image::run(args, context),
         Verb::Com(args) => com::run(args, context),
+        Verb::Dpc(args) => dpc::run(args, context),
         Verb::Mean(args) => mean::run(args, context),
         Verb::Unpack(args) => unpack::run(args, context),
         Verb::Enrich(args) => enrich::run(args, context),

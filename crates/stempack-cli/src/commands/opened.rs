@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use stempack::export::ScaleBar;
 use stempack::{
-    Background, BrightFieldDisk, Dark, Error, FrameSource, OpenOptions, PackFile, Products, Quantity, Result,
-    ScanShape, bright_field_disk,
+    Background, BrightFieldDisk, Dark, DetectorTurn, Error, FrameSource, OpenOptions, PackFile, Products,
+    Quantity, Result, ScanShape, bright_field_disk,
 };
 
 /// Something that answers products, with its provenance.
@@ -124,6 +124,13 @@ impl Opened {
     /// The recorded bright-field disk, else the measured one.
     pub(crate) fn disk(&self, context: &Context) -> Result<BrightFieldDisk> {
         bright_field_disk(&self.what, self.products(), context.task())
+    }
+
+    /// How the detector is turned against the scan, where a pack records it.
+    pub(crate) fn recorded_turn(&self) -> Option<DetectorTurn> {
+        let stempack::Opened::Pack(pack) = &self.what else { return None };
+        let (degrees, exchanged) = pack.manifest().calibration.as_ref()?.dpc?;
+        Some(DetectorTurn { degrees, exchanged })
     }
 
     /// Scale of pictures of the scan, where the step between columns is recorded.

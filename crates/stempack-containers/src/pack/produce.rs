@@ -16,7 +16,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{channel, sync_channel};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 use stempack_codecs::pack_u8::NibbleWidths;
 use stempack_codecs::shard::{Profile, ShardBuilder};
@@ -338,6 +339,15 @@ fn attempt(
         let (to_writer, shards) = sync_channel::<ShardBuilder>(0);
         let (done, acknowledged) = sync_channel::<()>(plan.shard_count);
         let (skeleton, written) = (&skeleton, &mut written);
+        // What is written goes to the disk while the rest is packed, so that little is left to wait for at the end.
+        let (to_disk, shards_written) = channel::<()>();
+        let syncer = scope.spawn(move || -> Result<()> {
+            while shards_written.recv().is_ok() {
+                shards_written.try_iter().for_each(drop);
+                skeleton.sync()?;
+            }
+            Ok(())
+        });
         let writer = scope.spawn(move || -> Result<()> {
             for (ordinal, builder) in shards.into_iter().enumerate() {
                 let first_scan = ordinal * plan.scans_per_shard;
@@ -351,6 +361,8 @@ fn attempt(
                     plan.profile,
                 )?);
                 let _ = done.send(());
+                // A syncer that is gone has failed; its error is taken below.
+                let _ = to_disk.send(());
             }
             Ok(())
         });
@@ -376,11 +388,10 @@ fn attempt(
         };
         let encoded = encode();
         drop(to_writer);
-        match writer.join() {
-            Ok(result) => result?,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        let written = joined(writer);
         let streams = hashing.finish();
+        let synced = joined(syncer);
+        written.and(synced)?;
         Ok(encoded?.map(|()| streams))
     });
     task.finish();
@@ -400,6 +411,13 @@ fn attempt(
         shards,
     };
     Ok(Ok(Written { skeleton, index, streams, constants: encoder.constants(), receipts }))
+}
+
+fn joined(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
 }
 
 /// Plans without packing: the plan of the first choice, and for `auto` what would make it change.

@@ -6,6 +6,7 @@ use super::write::{Element, Skeleton};
 use crate::Digest;
 use crate::digest::Hasher;
 use rayon::prelude::*;
+use std::sync::mpsc::sync_channel;
 use stempack_codecs::shard::{Profile, ShardBuilder};
 use stempack_codecs::{pack_u8, pack_u16};
 use stempack_model::{Error, Result};
@@ -52,12 +53,27 @@ pub(super) fn write_shard(
 fn write_u8(skeleton: &Skeleton, ordinal: usize, builder: ShardBuilder) -> Result<(ShardRecord, Digest)> {
     let bytes = builder.payload_bytes();
     let payload_offset = skeleton.dataset(ordinal, "payload_u32", Element::U32, bytes as usize / 4)?;
-    let mut hasher = Hasher::default();
-    let mut at = payload_offset;
-    builder.write_payload(PIECE, |piece| {
-        let (written, ()) = rayon::join(|| skeleton.write_at(at, piece), || hasher.update(piece));
-        at += piece.len() as u64;
-        written
+    // Pieces are put together on this thread while the one before is written and hashed: after the last window nothing
+    // else keeps the other cores busy.
+    let (hand_over, pieces) = sync_channel::<Vec<u8>>(1);
+    let hasher = std::thread::scope(|scope| -> Result<Hasher> {
+        let consumer = scope.spawn(move || -> Result<Hasher> {
+            let mut hasher = Hasher::default();
+            let mut at = payload_offset;
+            for piece in pieces {
+                skeleton.write_at(at, &piece)?;
+                hasher.update(&piece);
+                at += piece.len() as u64;
+            }
+            Ok(hasher)
+        });
+        // A consumer that is gone has failed; its error is taken below.
+        let gone = builder.write_payload(PIECE, |piece| hand_over.send(piece.to_vec()));
+        drop(hand_over);
+        match consumer.join() {
+            Ok(hasher) => hasher.inspect(|_| debug_assert!(gone.is_ok())),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
     })?;
     let (tiles, widths) = (builder.tiles(), builder.widths());
     drop(builder);

@@ -1,6 +1,7 @@
 //! A pack as a source of frames: what it proves to be raw, for those who write other containers or compare.
 
 use super::{FrameDecoder, FrameKind, LoadedShard, PackFile};
+use crate::unchanged::Identity;
 use crate::{ContainerCode, sha256_file};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ const READER: &str = "stempack-pack/v1";
 pub struct PackSource {
     pack: Arc<PackFile>,
     acquisition: Acquisition,
+    identity: Identity,
     decoder: FrameDecoder,
     /// The shard that was read last.
     kept: Mutex<Option<(usize, Arc<LoadedShard>)>>,
@@ -29,6 +31,8 @@ impl PackSource {
     /// `raw_not_available`.
     pub fn new(pack: Arc<PackFile>) -> Result<Self> {
         let decoder = pack.decoder(FrameKind::Raw)?;
+        let path = pack.path();
+        let identity = Identity::of(&std::fs::metadata(path).map_err(|e| Error::io("stat", path, e))?);
         let shape = pack.shape();
         let mut a = Acquisition::new(
             format!("Lossless Pack Format v1, {} profile", pack.profile().as_str()),
@@ -44,7 +48,7 @@ impl PackSource {
         a.members =
             vec![Member { path: pack.path().to_owned(), role: MemberRole::Data, bytes: pack.bytes() }];
         quantities(&mut a, &pack);
-        Ok(PackSource { pack, acquisition: a, decoder, kept: Mutex::new(None) })
+        Ok(PackSource { identity, pack, acquisition: a, decoder, kept: Mutex::new(None) })
     }
 
     fn shard(&self, ordinal: usize) -> Result<Arc<LoadedShard>> {
@@ -74,7 +78,10 @@ fn quantities(a: &mut Acquisition, pack: &PackFile) {
             let origin =
                 Origin { file: file.clone().into_owned(), path: format!("source_calibration/{key}") };
             let conversion = conversion.to_owned();
-            a.quantities.insert(quantity, Recorded { value: value * factor, origin, conversion, flag: None });
+            a.quantities.insert(
+                quantity,
+                Recorded { value: value * factor, origin, conversion, flag: quantity.doubt(value * factor) },
+            );
         }
     };
     put(Quantity::ScanStepRow, "scan_row_sampling_nm", 10.0, "nm × 10");
@@ -100,18 +107,24 @@ impl FrameSource for PackSource {
     fn read(&self, first_frame: u64, mut into: SamplesMut<'_>, task: &Task) -> Result<()> {
         let pixels = self.acquisition.detector.pixels();
         let count = (into.len() / pixels) as u64;
-        let stop = first_frame.checked_add(count).filter(|&stop| stop <= self.acquisition.frame_count);
-        let (Some(stop), true, true) =
-            (stop, into.len().is_multiple_of(pixels), into.sample_type() == self.acquisition.sample)
-        else {
+        if into.sample_type() != self.acquisition.sample || !into.len().is_multiple_of(pixels) {
             return Err(Error::new(
-                ModelCode::OutOfRange,
+                ContainerCode::WrongBuffer,
                 format!(
-                    "{} {} samples from frame {first_frame} are no frames of the {} of the pack",
+                    "a buffer of {} {} samples is no whole number of {} {} frames",
                     into.len(),
                     into.sample_type(),
-                    self.acquisition.frame_count
+                    self.acquisition.detector,
+                    self.acquisition.sample
                 ),
+            ));
+        }
+        let Some(stop) = first_frame.checked_add(count).filter(|&stop| stop <= self.acquisition.frame_count)
+        else {
+            let total = self.acquisition.frame_count;
+            return Err(Error::new(
+                ModelCode::OutOfRange,
+                format!("{count} frames from {first_frame} leave the {total} of the acquisition"),
             ));
         };
         let mut next = first_frame as usize;
@@ -130,20 +143,13 @@ impl FrameSource for PackSource {
     }
 
     fn digest_members(&self, task: &Task) -> Result<Vec<MemberDigest>> {
+        self.check_unchanged()?;
         let sha256 = sha256_file(self.pack.path(), task)?.0;
         self.check_unchanged()?;
         Ok(vec![MemberDigest { member: 0, role: MemberRole::Data, sha256 }])
     }
 
     fn check_unchanged(&self) -> Result<()> {
-        let path = self.pack.path();
-        let bytes = std::fs::metadata(path).map_err(|e| Error::io("stat", path, e))?.len();
-        if bytes == self.pack.bytes() {
-            return Ok(());
-        }
-        Err(Error::new(
-            ContainerCode::ContainerChanged,
-            format!("`{}` is no longer the file that was opened", path.display()),
-        ))
+        self.identity.check(self.pack.path())
     }
 }

@@ -90,6 +90,11 @@ impl Skeleton {
         self.file.write_all_at(bytes, offset).map_err(|e| Error::io("write", &self.path, e))
     }
 
+    /// Makes what has been written durable.
+    pub(super) fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|e| Error::io("sync", &self.path, e))
+    }
+
     /// Closes the HDF5 part and writes the user block over the reserved bytes.
     pub(super) fn finish(self, user_block: &[u8]) -> Result<()> {
         self.hdf5.flush().map_err(failed("flush the container"))?;

@@ -4,36 +4,15 @@ use super::header::{BLOCK_BYTES, Header};
 use super::layout::Span;
 use crate::ContainerCode;
 use crate::digest::{Digest, Hasher};
-use std::fs::{File, Metadata};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use crate::unchanged::{Identity, changed};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use stempack_model::{Error, ModelCode, Result, Task};
 
 /// Read at a time while hashing; also how often cancellation is looked at.
 const PIECE_BYTES: usize = 1 << 20;
-
-/// What the system says about a file; any later difference means that it changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    device: u64,
-    inode: u64,
-    pub(super) bytes: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Identity {
-    pub(super) fn of(m: &Metadata) -> Self {
-        Identity {
-            device: m.dev(),
-            inode: m.ino(),
-            bytes: m.size(),
-            modified: (m.mtime(), m.mtime_nsec()),
-            changed: (m.ctime(), m.ctime_nsec()),
-        }
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Body {
@@ -69,11 +48,7 @@ impl Body {
 
     /// Fails when the path no longer leads to the file that was opened, or that file has changed.
     pub(super) fn check_unchanged(&self) -> Result<()> {
-        match std::fs::metadata(&self.path).map(|m| Identity::of(&m)) {
-            Ok(now) if now == self.identity => Ok(()),
-            Ok(_) => Err(self.changed("is no longer the file that was opened")),
-            Err(e) => Err(self.changed(&format!("can no longer be read ({e})"))),
-        }
+        self.identity.check(&self.path)
     }
 
     /// The same for the open file alone, which is all that a single read depends on.
@@ -88,10 +63,7 @@ impl Body {
     }
 
     fn changed(&self, how: &str) -> Error {
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Error::new(ContainerCode::ContainerChanged, format!("`{name}` {how}"))
-            .with("path", self.path.display().to_string())
-            .hint("open it again once nothing writes to it any more")
+        changed(&self.path, how)
     }
 
     /// The bytes of a span, from blocks whose digests agree.

@@ -87,7 +87,8 @@ fn take(
     let evidence = stated.evidence.as_deref().map(|e| format!(": {e}")).unwrap_or_default();
     conversion += &format!(" ({}{evidence})", stated.provenance);
     let origin = Origin { file: file.to_owned(), path };
-    all.entry(quantity).or_insert(Recorded { value, origin, conversion, flag: None });
+    let flag = quantity.doubt(value);
+    all.entry(quantity).or_insert(Recorded { value, origin, conversion, flag });
 }
 
 /// A row without its column, or with another unit, says nothing about the pair.
@@ -172,7 +173,7 @@ fn own_extension(all: &mut BTreeMap<Quantity, Recorded<f64>>, header: &Header, f
             value: found,
             origin: Origin { file: file.to_owned(), path },
             conversion: text("evidence").unwrap_or_default(),
-            flag: text("flag"),
+            flag: text("flag").or_else(|| quantity.doubt(found)),
         };
         // A flag that travels beside a value of the schema belongs to that value.
         match all.get_mut(&quantity) {

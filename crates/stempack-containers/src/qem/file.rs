@@ -1,12 +1,13 @@
 //! Opening a `.qem` file: the header decides everything that can be known without the body.
 
 use super::blocks::Cache;
-use super::body::{Body, Identity};
+use super::body::Body;
 use super::calibration::Calibration;
 use super::header::Header;
 use super::{QemCodec, describe, envelope};
 use crate::Digest;
 use crate::json::Object;
+use crate::unchanged::Identity;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,7 +1,7 @@
 //! Frames of a `.qem` file for everyone who reads acquisitions.
 
 use super::QemFile;
-use crate::sha256_file;
+use crate::{ContainerCode, sha256_file};
 use stempack_model::{
     Acquisition, Error, FrameSource, MemberDigest, MemberRole, ModelCode, Result, SamplesMut, Task,
 };
@@ -17,7 +17,7 @@ impl FrameSource for QemFile {
         let count = (into.len() / pixels) as u64;
         if into.sample_type() != self.described().sample || !into.len().is_multiple_of(pixels) {
             return Err(Error::new(
-                ModelCode::OutOfRange,
+                ContainerCode::WrongBuffer,
                 format!(
                     "a buffer of {} {} samples is no whole number of {} {} frames",
                     into.len(),
@@ -59,6 +59,7 @@ impl FrameSource for QemFile {
     }
 
     fn digest_members(&self, task: &Task) -> Result<Vec<MemberDigest>> {
+        self.check_unchanged()?;
         let sha256 = sha256_file(self.path(), task)?.0;
         self.check_unchanged()?;
         Ok(vec![MemberDigest { member: 0, role: MemberRole::Data, sha256 }])

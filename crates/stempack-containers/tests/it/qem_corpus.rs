@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stempack_containers::Digest;
 use stempack_containers::qem::QemFile;
 use stempack_model::{FrameSource, Kind, MaskOrigin, Quantity, Result, SampleType, Samples, Task};
-use stempack_testkit::{corpus, expectations};
+use stempack_testkit::{SourceContract, corpus, expectations};
 
 /// The bytes of a `.npy` array behind its header: floats are compared by their bits.
 pub(crate) fn npy_bytes(path: &Path) -> (String, Vec<u8>) {
@@ -324,4 +324,46 @@ fn a_retired_file_is_read_when_its_header_is_that_of_its_time() {
     assert_eq!(effective[&Quantity::DetectorReciprocalRow].value, 0.02);
     assert_eq!(effective[&Quantity::BeamEnergy].value, 300.0);
     assert!(file.acquisition().warnings.iter().any(|w| w.code == "retired_format"));
+}
+
+#[test]
+fn a_saved_copy_keeps_the_contract_of_sources() {
+    let Some((dir, cases)) = cases("valid") else { return };
+    let names = ["u8-mixed-two-blocks", "u16-rich-metadata", "f32-lanes-special-5x7", "f32-xor-widths"];
+    for case in cases.iter().filter(|c| names.contains(&text(c, "name"))) {
+        let from = dir.join(text(case, "file"));
+        let (_, expected) = npy_bytes(&dir.join(text(case, "npy")));
+        let contract = SourceContract {
+            write: &|folder: &Path| {
+                let to = folder.join("copy.qem");
+                std::fs::copy(&from, &to).unwrap();
+                to
+            },
+            open: &|path: &Path| QemFile::open(path).map(|f| Arc::new(f) as Arc<dyn FrameSource>),
+            expected: &expected,
+            boundaries: &[("copy.qem", &[8, 16, 24, 56])],
+        };
+        contract.check();
+    }
+}
+
+#[test]
+fn a_pack_keeps_the_contract_of_sources() {
+    use stempack_containers::pack::{PackFile, PackOptions, PackSource, pack};
+    let Some(dir) = corpus("qem") else { return };
+    let (_, expected) = npy_bytes(&dir.join("valid/u16-partial-tiles-33x40.npy"));
+    let contract = SourceContract {
+        write: &|folder: &Path| {
+            let (to, source) = (folder.join("pack.h5"), dir.join("valid/u16-partial-tiles-33x40.qem"));
+            pack(&QemFile::open(&source).unwrap(), &to, &PackOptions::default(), &Task::new()).unwrap();
+            to
+        },
+        open: &|path: &Path| {
+            let source = PackSource::new(Arc::new(PackFile::open(path)?))?;
+            Ok(Arc::new(source) as Arc<dyn FrameSource>)
+        },
+        expected: &expected,
+        boundaries: &[],
+    };
+    contract.check();
 }

@@ -499,7 +499,9 @@ fn requests_outside_the_acquisition_are_refused() {
         (0, 2, SampleType::U16),
     ] {
         let mut buffer = Samples::zeroed(sample, len);
-        assert_eq!(file.read(first, buffer.as_mut(), &Task::new()).unwrap_err().code(), "out_of_range");
+        let code = file.read(first, buffer.as_mut(), &Task::new()).unwrap_err().code();
+        let whole = len % 2 == 0 && sample == SampleType::U8;
+        assert_eq!(code, if whole { "out_of_range" } else { "wrong_buffer" });
     }
     assert_eq!(file.virtual_sums(&[true], &Task::new()).unwrap_err().code(), "out_of_range");
 }

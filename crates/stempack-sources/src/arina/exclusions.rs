@@ -25,7 +25,7 @@ pub(super) fn read(head: &File, detector: DetectorShape) -> Result<Exclusions> {
             }
         }
     }
-    Ok(crate::exclusions::none(detector))
+    crate::exclusions::none(detector)
 }
 
 fn from_mask(head: &File, index: &DatasetIndex, detector: DetectorShape) -> Result<Exclusions> {

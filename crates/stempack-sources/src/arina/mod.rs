@@ -15,7 +15,7 @@ pub(crate) mod retained;
 use crate::OpenOptions;
 use crate::hdf5::{self, Found};
 use crate::identity::Fingerprints;
-use crate::registry::{Format, Probe};
+use crate::registry::{self, Format, Probe};
 use crate::scan_shape;
 use beside::Beside;
 use frames::ArinaSource;
@@ -29,7 +29,9 @@ use stempack_model::{Acquisition, BackgroundSubtraction, FrameSource, Member, Me
 pub(crate) const FORMAT: Format = Format {
     name: "arina",
     looks_for: "an ARINA or EIGER master, shard or companion (HDF5 with detector stacks in `/entry/data`)",
-    is_entry: |name| name.len() > MASTER.len() && name.to_ascii_lowercase().ends_with(MASTER),
+    is_entry: |name| {
+        registry::Entry::certain(name.len() > MASTER.len() && name.to_ascii_lowercase().ends_with(MASTER))
+    },
     probe,
     open,
 };

@@ -16,7 +16,7 @@ use crate::OpenOptions;
 use crate::exclusions;
 use crate::flat::{Flat, FlatSource};
 use crate::identity::Fingerprints;
-use crate::registry::{Format, Probe};
+use crate::registry::{Entry, Format, Probe};
 use crate::scan_shape::{Candidate, Standing, decide};
 use bytes::Input;
 use layout::Layout;
@@ -34,7 +34,7 @@ pub(crate) const FORMAT: Format = Format {
     looks_for: "a DigitalMicrograph DM4 or DM3 document",
     is_entry: |name| {
         let name = name.to_ascii_lowercase();
-        name.ends_with(".dm4") || name.ends_with(".dm3")
+        Entry::certain(name.ends_with(".dm4") || name.ends_with(".dm3"))
     },
     probe,
     open,
@@ -120,7 +120,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> {
     let evidence = format!("{}:{evidence}", crate::shown(path));
     let recorded = [Candidate { rows, cols, evidence, standing: Standing::Inside }];
     let decision = decide(layout.frame_count, options.scan, &recorded)?;
-    let excluded = exclusions::none(layout.detector);
+    let excluded = exclusions::none(layout.detector).map_err(|e| e.at(crate::shown(path)))?;
     let mut acquisition = Acquisition::new(
         described.format,
         reader(version),

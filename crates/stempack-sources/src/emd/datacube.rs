@@ -86,7 +86,7 @@ pub(super) fn open(file: &File, options: &OpenOptions, fingerprints: Fingerprint
         && matches!(index.storage(), Storage::Contiguous(_))
         && (det_rows, det_cols) == (STRICT_SIDE, STRICT_SIDE);
     let names = (format!("EMD 1 · HDF5 {sample}"), if strict { READER_STRICT } else { READER });
-    let mut a = acquisition(file, names, frame_count, detector, sample);
+    let mut a = acquisition(file, names, frame_count, detector, sample)?;
     a.scan = decision.scan;
     a.warnings = decision.warnings;
     if !cube.others.is_empty() {

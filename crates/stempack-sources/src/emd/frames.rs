@@ -1,5 +1,6 @@
 //! Frames of an indexed array, decoded into the caller's buffer; damage names file, dataset and frame.
 
+use crate::background;
 use crate::flat::digest_members;
 use crate::hdf5::{DatasetIndex, FrameFailure, ReadCause};
 use crate::identity::Fingerprints;
@@ -24,6 +25,13 @@ impl EmdSource {
     ) -> Self {
         acquisition.judge_quantities();
         EmdSource { acquisition, index, axes, fingerprints }
+    }
+
+    /// With what a supplier's README says of the file.
+    pub(super) fn with_background(mut self) -> Result<Self> {
+        let said = background::evidence(self.index.file(), &[]);
+        said.attach(&mut self.acquisition, &mut self.fingerprints)?;
+        Ok(self)
     }
 
     fn explain(&self, failed: FrameFailure) -> Error {

@@ -10,9 +10,10 @@ mod frames;
 mod stack;
 
 use crate::error::SourceCode;
+use crate::exclusions::MAX_PIXELS;
 use crate::hdf5::{self, DatasetIndex, Element, ElementClass, File, Found, Link, Order, Value};
 use crate::identity::Fingerprints;
-use crate::registry::{Format, Probe};
+use crate::registry::{Entry, Format, Probe};
 use crate::{OpenOptions, refuse, shown};
 use std::path::Path;
 use std::sync::Arc;
@@ -24,13 +25,18 @@ use stempack_model::{
 pub(crate) const FORMAT: Format = Format {
     name: "emd",
     looks_for: "an EMD 1 datacube (HDF5 with the root attributes `authoring_program` and `version_major`) or a stack `/dp`",
-    is_entry: |name| name.to_ascii_lowercase().ends_with(".emd"),
+    is_entry: |name| {
+        let name = name.to_ascii_lowercase();
+        match name.rsplit_once('.').map(|(_, ending)| ending) {
+            Some("emd") => Entry::Certain,
+            Some("h5" | "hdf5") => Entry::Possible,
+            _ => Entry::No,
+        }
+    },
     probe,
     open,
 };
 
-/// Largest detector that is read, in pixels: no camera comes near it.
-const MAX_PIXELS: u64 = 1 << 27;
 /// Groups this deep are looked at for a sign of the EMD family.
 const FAMILY_DEPTH: usize = 3;
 /// Most groups looked at for it.
@@ -160,6 +166,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> {
             .hint("read are datacubes as emdfile and py4DSTEM write them"));
         }
     };
+    let source = source.with_background()?;
     // What was read in pieces must have been one state of the file.
     source.check_unchanged()?;
     Ok(Arc::new(source))
@@ -207,12 +214,12 @@ fn acquisition(
     frame_count: u64,
     detector: DetectorShape,
     sample: SampleType,
-) -> Acquisition {
-    let excluded = crate::exclusions::none(detector);
+) -> Result<Acquisition> {
+    let excluded = crate::exclusions::none(detector)?;
     let path = file.path();
-    Acquisition {
+    Ok(Acquisition {
         label: path.file_stem().map_or_else(|| shown(path), |s| s.to_string_lossy().into_owned()),
         members: vec![Member { path: path.to_owned(), role: MemberRole::Data, bytes: file.bytes() }],
         ..Acquisition::new(names.0, names.1, frame_count, detector, sample, excluded)
-    }
+    })
 }

@@ -64,7 +64,7 @@ pub(super) fn open(file: &File, options: &OpenOptions, fingerprints: Fingerprint
     let recorded = grid(file)?;
     let decision = scan_shape::decide(frames, options.scan, recorded.as_slice())?;
     let detector = detector(&index, rows, cols)?;
-    let mut a = acquisition(file, (LABEL.to_owned(), READER), frames, detector, SampleType::F32);
+    let mut a = acquisition(file, (LABEL.to_owned(), READER), frames, detector, SampleType::F32)?;
     a.scan = decision.scan;
     a.warnings = decision.warnings;
     a.provenance.insert("sourceDataset", STACK.to_owned());

@@ -15,7 +15,7 @@ pub use dark::{MEAN_DARK, MeanDark, mean_dark};
 use crate::background;
 use crate::flat::{Flat, FlatSource, Order};
 use crate::identity::Fingerprints;
-use crate::registry::{Format, Probe};
+use crate::registry::{DOUBTFUL, Entry, Format, Probe};
 use crate::{OpenOptions, error::SourceCode, exclusions, refuse, shown};
 use layout::Generation;
 use metadata::Described;
@@ -31,7 +31,7 @@ pub(crate) const FORMAT: Format = Format {
     looks_for: "an EMPAD acquisition (an XML that names its RAW, or a RAW of 128×128 float32 frames)",
     is_entry: |name| {
         let name = name.to_ascii_lowercase();
-        [".xml", ".raw"].iter().any(|e| name.len() > e.len() && name.ends_with(e))
+        Entry::possible([".xml", ".raw"].iter().any(|e| name.len() > e.len() && name.ends_with(e)))
     },
     probe,
     open,
@@ -71,7 +71,7 @@ fn probe(path: &Path) -> Result<Probe> {
             yes(if whole { 70 } else { 40 }, "a RAW whose name states a scan shape".to_owned())
         }
         Ok(None) if whole => yes(30, format!("a RAW of whole records of {record} bytes, without XML")),
-        Ok(None) => yes(10, "named as a RAW, without XML".to_owned()),
+        Ok(None) => yes(DOUBTFUL, "named as a RAW, without XML".to_owned()),
     }
 }
 
@@ -108,7 +108,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> {
 
     let detector = DetectorShape::new(layout::SIDE, layout::SIDE)?;
     let (reader, format) = names(generation, declared.series.is_some());
-    let excluded = exclusions::none(detector);
+    let excluded = exclusions::none(detector)?;
     let mut acquisition =
         Acquisition::new(format, reader, decision.frame_count, detector, SampleType::F32, excluded);
     // The acquisition bears the name of its XML: those of RAW files are all alike.

@@ -7,7 +7,7 @@ pub mod header;
 use crate::error::SourceCode;
 use crate::flat::{Flat, FlatSource, Order};
 use crate::identity::Fingerprints;
-use crate::registry::{Format, Probe};
+use crate::registry::{DOUBTFUL, Entry, Format, Probe};
 use crate::scan_shape::{Candidate, Standing, decide};
 use crate::{OpenOptions, exclusions, refuse, shown};
 use header::{Fault, Header};
@@ -24,7 +24,7 @@ use stempack_model::{
 pub(crate) const FORMAT: Format = Format {
     name: "npy",
     looks_for: "a NumPy `.npy` array",
-    is_entry: |name| name.to_ascii_lowercase().ends_with(".npy"),
+    is_entry: |name| Entry::possible(name.to_ascii_lowercase().ends_with(".npy")),
     probe,
     open,
 };
@@ -53,10 +53,20 @@ fn zipped(first: &[u8]) -> Option<String> {
 /// Enough for the names of the members of most archives.
 const PROBED_BYTES: usize = 512;
 
+/// How many axes an array has that can be no acquisition: images and tables are often kept beside one.
+fn axes_of_no_acquisition(file: &File, path: &Path, first: &[u8]) -> Option<usize> {
+    let end = header::end(first).ok()?;
+    let (header, _) = header::parse(&beginning(file, path, end).ok()?).ok()?;
+    Some(header.shape.len()).filter(|axes| !matches!(axes, 3 | 4))
+}
+
 fn probe(path: &Path) -> Result<Probe> {
     let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
     let first = beginning(&file, path, PROBED_BYTES)?;
-    Ok(if first.starts_with(header::MAGIC) {
+    Ok(if let Some(axes) = axes_of_no_acquisition(&file, path, &first) {
+        let why = format!("a NumPy array of {axes} axes, an acquisition has 4, or 3 as a stack of frames");
+        Probe::Yes { score: DOUBTFUL, why }
+    } else if first.starts_with(header::MAGIC) {
         Probe::Yes { score: 100, why: "the `.npy` magic bytes".to_owned() }
     } else if zipped(&first).is_some() {
         // Taken only to be refused by name.
@@ -218,7 +228,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Arc<dyn FrameSource>> {
         standing: Standing::Inside,
     });
     let decision = decide(layout.frame_count, options.scan, recorded.as_slice())?;
-    let excluded = exclusions::none(layout.detector);
+    let excluded = exclusions::none(layout.detector).map_err(|e| e.at(shown(path)))?;
     let mut acquisition =
         Acquisition::new(LABEL, READER, layout.frame_count, layout.detector, layout.sample, excluded);
     acquisition.label = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();

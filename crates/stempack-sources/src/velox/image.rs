@@ -235,7 +235,7 @@ fn describe(
         frame_count,
         detector,
         image.sample,
-        crate::exclusions::none(detector),
+        crate::exclusions::none(detector)?,
     );
     a.label = path.file_stem().map_or_else(|| crate::shown(path), |s| s.to_string_lossy().into_owned());
     a.members = vec![Member { path: path.to_owned(), role: MemberRole::Data, bytes: file.bytes() }];

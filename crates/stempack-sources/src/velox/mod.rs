@@ -11,7 +11,7 @@ pub use image::{ScalarImage, is_scalar_image, scalar_image};
 pub(crate) use sibling::{STEP_QUANTITIES, sibling, steps};
 
 use crate::hdf5::{self, File, Found, Link};
-use crate::registry::{Format, Probe};
+use crate::registry::{Entry, Format, Probe};
 use std::path::Path;
 use stempack_model::Result;
 
@@ -19,7 +19,7 @@ use stempack_model::Result;
 pub(crate) const FORMAT: Format = Format {
     name: "velox",
     looks_for: "a Velox scalar image (HDF5 with `Data` and `Metadata` below `/Data/Image`)",
-    is_entry: |name| name.to_ascii_lowercase().ends_with(".emd"),
+    is_entry: |name| Entry::certain(name.to_ascii_lowercase().ends_with(".emd")),
     probe,
     open: image::open,
 };

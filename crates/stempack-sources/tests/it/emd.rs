@@ -5,7 +5,7 @@ use crate::writer::{Folder, groups, numbers_attribute, scalar, text, text_attrib
 use hdf5_metno::types::{FixedAscii, VarLenUnicode};
 use hdf5_metno::{Dataset, File, H5Type};
 use std::path::PathBuf;
-use stempack_model::{Acquisition, Detail, Quantity, SampleType};
+use stempack_model::{Acquisition, BackgroundSubtraction, Detail, Quantity, SampleType};
 use stempack_sources::explain;
 
 const CALIBRATION: &str = "/datacube_root/metadatabundle/calibration";
@@ -513,4 +513,38 @@ fn retained_texts_hold_what_was_interpreted() {
     assert!(a.retained_left_out > 50);
     let interpreted = "datacube_root/metadatabundle/calibration/R_pixel_size";
     assert!(a.retained.contains(&(interpreted.to_owned(), "2.5".to_owned())));
+}
+
+#[test]
+fn a_readme_that_declares_background_subtraction_stays_with_the_datacube() {
+    let (folder, path) = with(|_| {});
+    assert_eq!(open(&path).acquisition().background, BackgroundSubtraction::Unknown);
+    std::fs::write(folder.at("README.txt"), "cube.h5\n\tAlready background subtracted.\n").unwrap();
+    let source = open(&path);
+    let expected = BackgroundSubtraction::AlreadySubtracted {
+        file: "README.txt".into(),
+        sentence: "Already background subtracted".into(),
+    };
+    assert_eq!(source.acquisition().background, expected);
+    // It belongs to the snapshot.
+    std::fs::write(folder.at("README.txt"), "cube.h5\n\tNot background subtracted.\n").unwrap();
+    assert_eq!(source.check_unchanged().unwrap_err().code(), "source_changed");
+}
+
+#[test]
+fn a_folder_lists_datacubes_by_any_name_and_passes_over_strangers() {
+    let (folder, _) = with(|_| {});
+    // Files that share their ending with acquisitions and are none.
+    drop(folder.file("results.h5"));
+    std::fs::write(folder.at("settings.xml"), "<settings/>").unwrap();
+    std::fs::write(folder.at("photo.raw"), [1u8; 1000]).unwrap();
+    let listed = stempack_sources::catalog(
+        &[folder.at(".")],
+        &stempack_sources::OpenOptions::default(),
+        &stempack_model::Task::new(),
+    )
+    .unwrap();
+    let formats: Vec<&str> = listed.acquisitions.iter().map(|a| a.format.as_str()).collect();
+    assert_eq!(formats, ["EMD 1 · HDF5 float32"]);
+    assert!(listed.issues.is_empty(), "{:?}", listed.issues);
 }

@@ -9,6 +9,7 @@ mod background;
 mod catalog;
 mod common;
 mod contract;
+mod contract_formats;
 mod corpus_arina;
 mod corpus_cases;
 mod corpus_dm;
