@@ -303,6 +303,49 @@ mod tests {
         read_back(order(true, false), |[r, c, y, x]| ((y * 4 + x) * 6 + c * 2 + r) * 2, 16, false);
     }
 
+    /// One pixel of a large scan is read in several pieces; samples around their borders are where they belong.
+    #[test]
+    fn pixels_longer_than_a_piece_are_whole() {
+        let (rows, cols) = (2200usize, 1000usize);
+        assert!(rows * cols * 2 > PIECE_BYTES);
+        let value = |frame: usize, pixel: usize| (frame * 7 + pixel * 13) as u16;
+        for scan_rows_fastest in [false, true] {
+            let mut stored = Vec::with_capacity(rows * cols * 4);
+            for pixel in 0..2 {
+                for place in 0..rows * cols {
+                    let frame = if scan_rows_fastest { place % rows * cols + place / rows } else { place };
+                    stored.extend(value(frame, pixel).to_le_bytes());
+                }
+            }
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("large");
+            std::fs::write(&path, &stored).unwrap();
+            let mut fingerprints = Fingerprints::default();
+            fingerprints.add(&path).unwrap();
+            let detector = DetectorShape::new(1, 2).unwrap();
+            let excluded = crate::exclusions::none(detector).unwrap();
+            let frames = (rows * cols) as u64;
+            let acquisition = Acquisition::new("t", "t/v1", frames, detector, SampleType::U16, excluded);
+            let scan = ScanShape::new(rows as u64, cols as u64).unwrap();
+            let order = Order::Pixels { scan, scan_rows_fastest, det_rows_fastest: false };
+            let flat = Flat { path, offset: 0, big_endian: false, order };
+            let source = FlatSource::new(acquisition, flat, fingerprints).unwrap();
+            // Everything; and windows that begin and end inside rows, around the border of the pieces and at the ends.
+            let border = PIECE_BYTES / 2;
+            for (first, count) in
+                [(0, rows * cols), (1, 999), (border - 1500, 3001), (1_000_500, 2750), (rows * cols - 3, 3)]
+            {
+                let mut samples = Samples::zeroed(SampleType::U16, count * 2);
+                source.read(first as u64, samples.as_mut(), &Task::new()).unwrap();
+                let expected = (first..first + count).flat_map(|f| [value(f, 0), value(f, 1)]).collect();
+                assert!(
+                    samples == Samples::U16(expected),
+                    "{scan_rows_fastest}, {count} frames from {first}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn frames_beyond_the_end_are_refused_at_once() {
         let dir = tempfile::tempdir().unwrap();
