@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Image, context: &Context) -> Result<Outcome> {
         let numbers = array.to_f64();
         let (picture, contrast) =
             picture(size, &numbers, numbers.iter().copied(), &args.look, ColourMap::Grey);
-        let what = if args.fft { "spectrum of " } else { "" };
+        let what = if args.fft { "spectrum of the " } else { "" };
         let description = format!("{what}{} of {}", chosen.sentence, opened.label());
         // Frequencies have no length on the specimen.
         let scale = if args.fft { None } else { opened.scan_scale() };
@@ -43,7 +43,8 @@ pub(crate) fn run(args: &Image, context: &Context) -> Result<Outcome> {
     said.insert("values".into(), "working".into());
     said.insert("fft_transforms".into(), u32::from(args.fft).into());
     said.insert("detector".into(), chosen.document);
-    let text = format!("{}, {} pixels, sum {}", chosen.sentence, chosen.mask.count(), image.sum());
+    let what = if args.fft { "spectrum of the " } else { "" };
+    let text = format!("{what}{}, {} pixels, sum {}", chosen.sentence, chosen.mask.count(), image.sum());
     opened.report("stempack.image/1", said, &text, context);
     Ok(Outcome::Done)
 }
@@ -77,7 +78,8 @@ fn scalar(args: &Image, what: &stempack::Opened, target: Target, context: &Conte
     said.insert("fft_transforms".into(), u32::from(args.fft).into());
     said.insert("detector".into(), json!({ "kind": "total", "pixels": 1 }));
     said.insert("source".into(), opened::source(what));
-    let text = || format!("{output}: the recorded scalar image, sum {sum}\n");
+    let what = if args.fft { "spectrum of the" } else { "the" };
+    let text = || format!("{output}: {what} recorded scalar image, sum {sum}\n");
     context.printer.result("stempack.image/1", Value::Object(said), text);
     Ok(Outcome::Done)
 }
