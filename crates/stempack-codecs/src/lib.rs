@@ -8,6 +8,7 @@ mod error;
 pub mod lz4;
 pub mod pack_u16;
 pub mod pack_u8;
+pub mod planes;
 pub mod qem;
 pub mod shard;
 pub mod tile;

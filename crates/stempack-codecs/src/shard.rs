@@ -255,6 +255,37 @@ impl PackedShard {
             }
         }
     }
+    /// Writes the widths of consecutive tiles of `pixel`, from tile `first` on, and returns their payload, slack behind
+    /// it.
+    ///
+    /// # Panics
+    /// When the pixel or one of the tiles is out of range, or `first` no multiple of 8 in the u8 profile.
+    #[inline]
+    pub fn tiles_from(&self, pixel: usize, first: usize, widths: &mut [u8]) -> &[u8] {
+        assert!(first < self.tiles && first + widths.len() <= self.tiles);
+        assert!(self.profile == Profile::U16 || first.is_multiple_of(8));
+        match &self.index {
+            TileIndex::Nibbles { words, meaning } => {
+                let per_pixel = pack_u8::header_words_per_pixel(self.tiles);
+                let own = &words[pixel * per_pixel..][..per_pixel];
+                let checkpoints = self.tiles.div_ceil(32);
+                // Eight widths are one word of the table.
+                pack_u8::widths_into(own, *meaning, checkpoints + first / 8, widths);
+                let (_, word) = pack_u8::locate(own, *meaning, checkpoints, first);
+                &self.payload[4 * word..]
+            }
+            TileIndex::Widths { widths: all, bases } => {
+                let own = &all[pixel * self.tiles..][..self.tiles];
+                let before: usize = own[..first].iter().map(|&w| w as usize).sum();
+                widths.copy_from_slice(&own[first..first + widths.len()]);
+                &self.payload[4 * (bases[pixel] as usize + 4 * before)..]
+            }
+        }
+    }
+    /// Bytes of the bitstreams.
+    pub fn payload_bytes(&self) -> u64 {
+        (self.payload.len() - READ_SLACK) as u64
+    }
     /// Width and payload of one tile of one pixel, slack behind it.
     ///
     /// # Panics

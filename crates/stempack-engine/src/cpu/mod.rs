@@ -1,9 +1,10 @@
-//! Kernels that unpack one pixel's tiles and add them to scan positions, with their choice at run time.
+//! Kernels with their choice at run time: over packed tiles ([`Kernel::add_tiles`]) and over bit planes ([`planes`]).
 //!
 //! Scalar twin: [`scalar`]; AVX2: [`avx2`]. A test holds them equal for every width.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+pub mod planes;
 mod scalar;
 
 use stempack_codecs::tile::{NARROW_WIDTH, READ_SLACK};
@@ -23,11 +24,16 @@ pub struct Lanes<'a> {
 /// The kernels of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// One sample at a time.
+    /// One sample at a time: the reference.
     Scalar,
-    /// 256-bit vectors. Only [`Kernel::detect`] makes it, after asking the processor.
+    /// What compilers make of plain code; packed tiles are read one sample at a time.
+    Portable,
+    /// 256-bit vectors. Only this module makes it, after asking the processor.
     #[cfg(target_arch = "x86_64")]
     Avx2(Detected),
+    /// 512-bit vectors for bit planes, 256-bit ones for packed tiles.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Detected),
 }
 
 /// Proof that a processor feature was detected.
@@ -36,20 +42,38 @@ pub enum Kernel {
 pub struct Detected(());
 
 impl Kernel {
+    /// All kernels that this machine can run, the fastest last.
+    pub fn available() -> Vec<Self> {
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "more is known about x86-64"))]
+        let mut kernels = vec![Kernel::Scalar, Kernel::Portable];
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("popcnt")
+            && is_x86_feature_detected!("bmi2")
+        {
+            kernels.push(Kernel::Avx2(Detected(())));
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vpopcntdq")
+            {
+                kernels.push(Kernel::Avx512(Detected(())));
+            }
+        }
+        kernels
+    }
     /// The fastest kernel of this machine.
     pub fn detect() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
-            return Kernel::Avx2(Detected(()));
-        }
-        Kernel::Scalar
+        Self::available().pop().unwrap_or(Kernel::Portable)
     }
     /// Name for reports.
     pub fn name(self) -> &'static str {
         match self {
             Kernel::Scalar => "scalar",
+            Kernel::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
             Kernel::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(_) => "avx512",
         }
     }
     /// Adds the samples of consecutive tiles of `tile_scans` scans each to the lanes of their scans.
@@ -66,9 +90,9 @@ impl Kernel {
         let scans = widths.len() * tile_scans;
         assert!(lanes.narrow.len() >= scans && lanes.wide.len() >= scans && widths.iter().all(|&w| w <= 16));
         match self {
-            Kernel::Scalar => scalar::add_tiles(payload, widths, tile_scans, lanes),
+            Kernel::Scalar | Kernel::Portable => scalar::add_tiles(payload, widths, tile_scans, lanes),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2(_) => avx2::add_tiles(payload, widths, tile_scans, lanes),
+            Kernel::Avx2(_) | Kernel::Avx512(_) => avx2::add_tiles(payload, widths, tile_scans, lanes),
         }
     }
 }

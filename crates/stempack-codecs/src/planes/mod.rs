@@ -1,0 +1,298 @@
+//! Bit planes: the form in which counts are summed fastest, and what a resident is rearranged to.
+//!
+//! 512 consecutive scans of one detector pixel are written as binary digits: plane `k` holds bit `k` of every count, one
+//! bit for each scan. 32-bit words of a plane that are zero are left out, and a 16-bit mask says which are there. So a
+//! sparse pixel takes no more than in the tiles of a pack, and counts are added 512 at a time with full adders, whatever
+//! their widths. Blocks follow the scan and pixels follow each other inside a block, which makes reading a detector, a
+//! frame or everything one pass over consecutive memory.
+//!
+//! A pixel's stream in a block: the masks of its planes as 16-bit halves of words, the first plane in the low half; then
+//! the words of plane 0, of plane 1, and so on.
+
+#[cfg(target_arch = "x86_64")]
+mod build_x86;
+
+use crate::bits::bit_length;
+use crate::shard::PackedShard;
+use crate::tile::Unpack;
+
+/// Scans of a full block.
+pub const BLOCK_SCANS: usize = 512;
+/// Words of a full plane.
+pub const PLANE_WORDS: usize = BLOCK_SCANS / 32;
+/// Words that follow the last stream, so that fast paths may load a whole plane from anywhere.
+pub const SLACK_WORDS: usize = PLANE_WORDS;
+/// The most words a pixel's stream takes: masks and 16 full planes.
+const MAX_STREAM: usize = 8 + 16 * PLANE_WORDS;
+
+/// Counts of one pixel in a block; those past the last scan are zero.
+pub type BlockCounts = [u16; BLOCK_SCANS];
+
+/// Up to 512 consecutive scans of every detector pixel.
+#[derive(Debug)]
+pub struct PlaneBlock {
+    scans: usize,
+    /// First word of each pixel's stream, and the word after the last.
+    offsets: Vec<u32>,
+    /// Planes of each pixel.
+    widths: Vec<u8>,
+    words: Vec<u32>,
+}
+
+impl PlaneBlock {
+    /// Scan positions in the block.
+    pub fn scans(&self) -> usize {
+        self.scans
+    }
+    /// Detector pixels.
+    pub fn pixels(&self) -> usize {
+        self.widths.len()
+    }
+    /// Bytes held in memory.
+    pub fn resident_bytes(&self) -> u64 {
+        (4 * self.offsets.len() + self.widths.len() + 4 * self.words.len()) as u64
+    }
+    /// Bytes of the streams of one pixel.
+    ///
+    /// # Panics
+    /// When `pixel` is out of range.
+    pub fn pixel_bytes(&self, pixel: usize) -> u64 {
+        4 * u64::from(self.offsets[pixel + 1] - self.offsets[pixel])
+    }
+    /// Number of planes of each pixel.
+    pub fn widths(&self) -> &[u8] {
+        &self.widths
+    }
+    /// First word of each pixel's stream, and the word after the last.
+    pub fn offsets(&self) -> &[u32] {
+        &self.offsets
+    }
+    /// All streams, [`SLACK_WORDS`] words behind them.
+    pub fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// Planes of a pixel: mask, and the words it stands for.
+    pub fn planes(&self, pixel: usize) -> impl Iterator<Item = (u16, &[u32])> {
+        let width = self.widths[pixel] as usize;
+        let stream = &self.words[self.offsets[pixel] as usize..self.offsets[pixel + 1] as usize];
+        let (masks, mut words) = stream.split_at(width.div_ceil(2));
+        (0..width).map(move |k| {
+            let mask = (masks[k / 2] >> (16 * (k % 2))) as u16;
+            let own;
+            (own, words) = words.split_at(mask.count_ones() as usize);
+            (mask, own)
+        })
+    }
+    /// One count.
+    ///
+    /// # Panics
+    /// When `pixel` is out of range, or `scan` not below [`BLOCK_SCANS`].
+    #[inline]
+    pub fn sample(&self, pixel: usize, scan: usize) -> u16 {
+        assert!(scan < BLOCK_SCANS);
+        let (tile, bit) = (scan / 32, scan % 32);
+        let mut count = 0;
+        for (k, (mask, words)) in self.planes(pixel).enumerate() {
+            if mask >> tile & 1 == 1 {
+                let before = (mask & ((1 << tile) - 1)).count_ones() as usize;
+                count |= ((words[before] >> bit & 1) as u16) << k;
+            }
+        }
+        count
+    }
+    /// Writes the counts of 32 scans, from scan `32 * tile` on; false when all are zero and nothing was written.
+    ///
+    /// # Panics
+    /// When `pixel` or `tile` is out of range.
+    pub fn tile(&self, pixel: usize, tile: usize, out: &mut [u16; 32]) -> bool {
+        assert!(tile < PLANE_WORDS);
+        let mut any = false;
+        for (k, (mask, words)) in self.planes(pixel).enumerate() {
+            if mask >> tile & 1 == 1 {
+                if !any {
+                    out.fill(0);
+                    any = true;
+                }
+                let word = words[(mask & ((1 << tile) - 1)).count_ones() as usize];
+                for (s, count) in out.iter_mut().enumerate() {
+                    *count |= ((word >> s & 1) as u16) << k;
+                }
+            }
+        }
+        any
+    }
+}
+
+/// Makes one block, pixel after pixel.
+#[derive(Debug)]
+pub struct BlockBuilder {
+    offsets: Vec<u32>,
+    widths: Vec<u8>,
+    words: Vec<u32>,
+    filled: usize,
+    build: Build,
+}
+
+impl BlockBuilder {
+    /// An empty block for `pixels` pixels, built with the fastest means of this machine.
+    pub fn new(pixels: usize) -> Self {
+        Self::with(pixels, Build::detect())
+    }
+    /// The same by the scalar reference.
+    pub fn scalar(pixels: usize) -> Self {
+        Self::with(pixels, Build::Scalar)
+    }
+    fn with(pixels: usize, build: Build) -> Self {
+        let mut offsets = Vec::with_capacity(pixels + 1);
+        offsets.push(0);
+        BlockBuilder { offsets, widths: Vec::with_capacity(pixels), words: Vec::new(), filled: 0, build }
+    }
+    /// Appends a pixel whose counts are all zero.
+    pub fn push_zero(&mut self) {
+        self.widths.push(0);
+        self.offsets.push(self.filled as u32);
+    }
+    /// Appends the next pixel. Counts past the block's last scan must be zero.
+    ///
+    /// # Panics
+    /// When the block grows beyond 16 GiB.
+    pub fn push(&mut self, counts: &BlockCounts) {
+        if self.words.len() - self.filled < MAX_STREAM + SLACK_WORDS {
+            // The vector's capacity doubles; only what is filled is touched.
+            self.words.resize(self.filled + MAX_STREAM + SLACK_WORDS + (1 << 14), 0);
+        }
+        let width = bit_length(counts.iter().fold(0, |or, &c| or | c));
+        let room = &mut self.words[self.filled..];
+        self.filled += match self.build {
+            Build::Scalar => build_scalar(counts, width, room),
+            #[cfg(target_arch = "x86_64")]
+            Build::Avx512 => build_x86::build(counts, width, room),
+        };
+        self.widths.push(width);
+        self.offsets.push(u32::try_from(self.filled).expect("a block takes at most 16 GiB"));
+    }
+    /// The block of all pushed pixels.
+    pub fn finish(mut self, scans: usize) -> PlaneBlock {
+        self.words.truncate(self.filled);
+        self.words.resize(self.filled + SLACK_WORDS, 0);
+        self.words.shrink_to_fit();
+        PlaneBlock { scans, offsets: self.offsets, widths: self.widths, words: self.words }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Build {
+    Scalar,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Build {
+    fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if build_x86::detected() {
+            return Build::Avx512;
+        }
+        Build::Scalar
+    }
+}
+
+/// Writes one pixel's stream and returns its words: the reference.
+fn build_scalar(counts: &BlockCounts, width: u8, out: &mut [u32]) -> usize {
+    let mut at = (width as usize).div_ceil(2);
+    out[..at].fill(0);
+    for k in 0..width as usize {
+        for (t, tile) in counts.chunks_exact(32).enumerate() {
+            let word = tile.iter().rev().fold(0u32, |word, &c| word << 1 | u32::from(c >> k & 1));
+            if word != 0 {
+                out[k / 2] |= 1 << (16 * (k % 2) + t);
+                out[at] = word;
+                at += 1;
+            }
+        }
+    }
+    at
+}
+
+/// A shard as blocks of planes.
+#[derive(Debug)]
+pub struct PlaneShard {
+    scans: usize,
+    pixels: usize,
+    blocks: Vec<PlaneBlock>,
+}
+
+impl PlaneShard {
+    /// Puts blocks together.
+    ///
+    /// # Panics
+    /// When a block but the last is not full, or they differ in pixels.
+    pub fn new(pixels: usize, blocks: Vec<PlaneBlock>) -> Self {
+        let last = blocks.len().saturating_sub(1);
+        assert!(blocks.iter().all(|b| b.pixels() == pixels));
+        assert!(blocks[..last].iter().all(|b| b.scans == BLOCK_SCANS));
+        PlaneShard { scans: blocks.iter().map(|b| b.scans).sum(), pixels, blocks }
+    }
+    /// Scan positions.
+    pub fn scans(&self) -> usize {
+        self.scans
+    }
+    /// Detector pixels.
+    pub fn pixels(&self) -> usize {
+        self.pixels
+    }
+    /// The blocks in scan order.
+    pub fn blocks(&self) -> &[PlaneBlock] {
+        &self.blocks
+    }
+    /// Bytes held in memory.
+    pub fn resident_bytes(&self) -> u64 {
+        self.blocks.iter().map(PlaneBlock::resident_bytes).sum()
+    }
+    /// The most bytes that arranging `shard` can give: every word of every tile kept, and the index.
+    pub fn bound_bytes(shard: &PackedShard, max_widths: &[u8]) -> u64 {
+        let index: u64 = max_widths.iter().map(|&w| 5 + 4 * u64::from(w).div_ceil(2)).sum();
+        let blocks = shard.scans().div_ceil(BLOCK_SCANS) as u64;
+        shard.payload_bytes() + blocks * (index + 4 + 4 * SLACK_WORDS as u64)
+    }
+}
+
+/// Rearranges block `block` of a packed shard.
+///
+/// # Panics
+/// When the shard has no such block.
+pub fn arrange(shard: &PackedShard, block: usize) -> PlaneBlock {
+    let first = block * BLOCK_SCANS;
+    assert!(first < shard.scans());
+    let scans = BLOCK_SCANS.min(shard.scans() - first);
+    let tile_scans = shard.profile().tile_scans();
+    let tiles = first / tile_scans..(first + scans).div_ceil(tile_scans);
+    let unpack = Unpack::detect();
+    let mut builder = BlockBuilder::new(shard.pixels());
+    let mut counts = [0u16; BLOCK_SCANS];
+    let mut widths = [0u8; PLANE_WORDS];
+    for pixel in 0..shard.pixels() {
+        let widths = &mut widths[..tiles.len()];
+        let mut payload = shard.tiles_from(pixel, tiles.start, widths);
+        if widths.iter().all(|&w| w == 0) {
+            builder.push_zero();
+            continue;
+        }
+        for (&width, counts) in widths.iter().zip(counts.chunks_exact_mut(tile_scans)) {
+            if width == 0 {
+                counts.fill(0);
+            } else {
+                unpack.unpack(payload, width, counts);
+                payload = &payload[width as usize * tile_scans / 8..];
+            }
+        }
+        // A partial tile may hold anything behind its last scan.
+        counts[scans..].fill(0);
+        builder.push(&counts);
+    }
+    builder.finish(scans)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! 512 bits as one register: planes expanded by one instruction, a full adder in two.
+//!
+//! Scalar twin: [`super::scalar`]. The functions are only reached through [`super::Kernel::Avx512`], which holds the proof
+//! that the features are there.
+#![expect(unsafe_code, reason = "SIMD loads, stores and calls of functions that need detected CPU features")]
+
+use super::kernel::{self, Plane};
+use super::{BlockSums, PlaneBlock};
+use std::arch::x86_64::*;
+use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS};
+
+#[derive(Clone, Copy)]
+struct Zmm(__m512i);
+
+/// Truth tables of a ternary operation.
+const XOR: i32 = 0x96;
+const MAJORITY: i32 = 0xe8;
+
+// SAFETY (all methods): the features are enabled where they are inlined.
+impl Plane for Zmm {
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: see above.
+        Zmm(unsafe { _mm512_setzero_si512() })
+    }
+    #[inline(always)]
+    unsafe fn expand(words: *const u32, mask: u16) -> Self {
+        // SAFETY: a whole plane may be read, as the trait says.
+        Zmm(unsafe { _mm512_maskz_expand_epi32(mask, _mm512_loadu_si512(words.cast())) })
+    }
+    #[inline(always)]
+    unsafe fn add(self, b: Self, c: Self) -> (Self, Self) {
+        // SAFETY: see above.
+        unsafe {
+            (
+                Zmm(_mm512_ternarylogic_epi64::<XOR>(self.0, b.0, c.0)),
+                Zmm(_mm512_ternarylogic_epi64::<MAJORITY>(self.0, b.0, c.0)),
+            )
+        }
+    }
+    #[inline(always)]
+    unsafe fn is_zero(self) -> bool {
+        // SAFETY: see above.
+        unsafe { _mm512_test_epi64_mask(self.0, self.0) == 0 }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: &mut [u32; PLANE_WORDS]) {
+        // SAFETY: `to` has the 64 bytes that are stored.
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn prefetch(words: *const u32) {
+        // SAFETY: prefetching any address is allowed.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(words.cast()) }
+    }
+    /// Scalar twin: the method of the trait.
+    #[inline(always)]
+    unsafe fn numbers(digits: &[[u32; PLANE_WORDS]], out: &mut BlockSums) {
+        for (i, out) in out.chunks_exact_mut(16).enumerate() {
+            // SAFETY: each chunk has the 64 bytes that are stored.
+            unsafe {
+                let mut numbers = _mm512_setzero_si512();
+                for (k, plane) in digits.iter().enumerate() {
+                    let mask = (plane[i / 2] >> (16 * (i % 2))) as u16;
+                    numbers = _mm512_mask_or_epi32(numbers, mask, numbers, _mm512_set1_epi32(1 << k));
+                }
+                _mm512_storeu_si512(out.as_mut_ptr().cast(), numbers);
+            }
+        }
+    }
+}
+
+pub(in super::super) fn sum_block(block: &PlaneBlock, pixels: &[u32], planes: usize, out: &mut BlockSums) {
+    // SAFETY: the caller holds the proof that the features were detected.
+    unsafe { sum_block_with(block, pixels, planes, out) }
+}
+#[target_feature(enable = "avx512f,avx512bw,avx512vpopcntdq,popcnt,bmi2")]
+unsafe fn sum_block_with(block: &PlaneBlock, pixels: &[u32], planes: usize, out: &mut BlockSums) {
+    // SAFETY: the features are enabled here.
+    unsafe { kernel::sum_block::<Zmm>(block, pixels, planes, out) }
+}
+
+pub(in super::super) fn sum_pixels(block: &PlaneBlock, first: usize, out: &mut [u64]) {
+    // SAFETY: the caller holds the proof that the features were detected.
+    unsafe { sum_pixels_with(block, first, out) }
+}
+#[target_feature(enable = "avx512f,avx512bw,avx512vpopcntdq,popcnt,bmi2")]
+unsafe fn sum_pixels_with(block: &PlaneBlock, first: usize, out: &mut [u64]) {
+    kernel::sum_pixels(block, first, out);
+}
+
+pub(in super::super) fn add_weighted(sums: &BlockSums, weight: u32, out: &mut [u64; BLOCK_SCANS]) {
+    // SAFETY: the caller holds the proof that the features were detected.
+    unsafe { add_weighted_with(sums, weight, out) }
+}
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn add_weighted_with(sums: &BlockSums, weight: u32, out: &mut [u64; BLOCK_SCANS]) {
+    kernel::add_weighted(sums, weight, out);
+}

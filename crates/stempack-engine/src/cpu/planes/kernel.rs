@@ -1,0 +1,181 @@
+//! The algorithm, over whatever 512 bits are on a machine. Everything is inlined into functions that enable the
+//! processor features which [`Plane`] needs.
+#![expect(unsafe_code, reason = "streams are read through pointers whose bounds a block guarantees")]
+
+use super::BlockSums;
+use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS, PlaneBlock};
+
+/// One bit for each of 512 scans.
+///
+/// # Safety
+/// Methods may only be called where the processor features of the implementation are enabled.
+pub(super) trait Plane: Copy {
+    unsafe fn zero() -> Self;
+    /// The plane whose words not left out by `mask` begin at `words`. Reads up to a whole plane from there.
+    unsafe fn expand(words: *const u32, mask: u16) -> Self;
+    /// Sum and carry of three planes.
+    unsafe fn add(self, b: Self, c: Self) -> (Self, Self);
+    unsafe fn is_zero(self) -> bool;
+    unsafe fn store(self, to: &mut [u32; PLANE_WORDS]);
+    /// Begins to fetch what will be read soon.
+    unsafe fn prefetch(words: *const u32);
+    /// Turns digits into numbers.
+    #[inline(always)]
+    unsafe fn numbers(digits: &[[u32; PLANE_WORDS]], out: &mut BlockSums) {
+        for (t, out) in out.chunks_exact_mut(32).enumerate() {
+            out.fill(0);
+            for (k, plane) in digits.iter().enumerate() {
+                for (s, number) in out.iter_mut().enumerate() {
+                    *number |= (plane[t] >> s & 1) << k;
+                }
+            }
+        }
+    }
+}
+
+/// Digits that the sum of a group's carries may have: a 32-bit sum is 8 times that and more.
+const EIGHTS: usize = 32;
+const GROUP: usize = 8;
+/// Groups between a prefetch and its use.
+const AHEAD: usize = 2;
+
+/// Digits waiting for their partners, by weight.
+struct Counter<P> {
+    ones: [P; 16],
+    twos: [P; 16],
+    fours: [P; 16],
+    /// A number, in units of eight.
+    eights: [P; EIGHTS],
+}
+
+/// A pixel's stream, read plane by plane.
+#[derive(Clone, Copy)]
+struct Stream {
+    masks: *const u16,
+    words: *const u32,
+    width: usize,
+}
+
+/// See [`super::Kernel::sum_block`]; `planes` digits hold every sum.
+///
+/// # Safety
+/// The features of `P` are enabled.
+#[inline(always)]
+pub(super) unsafe fn sum_block<P: Plane>(
+    block: &PlaneBlock,
+    pixels: &[u32],
+    planes: usize,
+    out: &mut BlockSums,
+) {
+    let (offsets, widths, words) = (block.offsets(), block.widths(), block.words());
+    // SAFETY: an empty stream is never read: its width is zero, so each of its masks counts as zero, and masks and a
+    // plane can be loaded from the first word because of the slack at the end of `words`.
+    let empty = Stream { masks: words.as_ptr().cast(), words: words.as_ptr(), width: 0 };
+    let stream = |pixel: u32| {
+        let width = widths[pixel as usize] as usize;
+        let masks = &words[offsets[pixel as usize] as usize..];
+        Stream {
+            masks: masks.as_ptr().cast(),
+            // SAFETY: the masks lie in front of the words of the stream.
+            words: unsafe { masks.as_ptr().add(width.div_ceil(2)) },
+            width,
+        }
+    };
+    // SAFETY: the caller enabled the features. A stream holds the words that its masks announce, and behind the last
+    // stream lies room for one more load; masks beyond a stream's width are loaded from there too and not used.
+    unsafe {
+        let mut c = Counter {
+            ones: [P::zero(); 16],
+            twos: [P::zero(); 16],
+            fours: [P::zero(); 16],
+            eights: [P::zero(); EIGHTS],
+        };
+        for (g, group) in pixels.chunks(GROUP).enumerate() {
+            for &pixel in pixels.iter().skip((g + AHEAD) * GROUP).take(GROUP) {
+                P::prefetch(words.as_ptr().wrapping_add(offsets[pixel as usize] as usize));
+            }
+            let mut streams = [empty; GROUP];
+            let mut width = 0;
+            for (slot, &pixel) in streams.iter_mut().zip(group) {
+                *slot = stream(pixel);
+                width = width.max(slot.width);
+            }
+            let mut carry = [P::zero(); 16];
+            for (k, carry) in carry.iter_mut().enumerate().take(width) {
+                let next = |s: &mut Stream| {
+                    let there = if k < s.width { u16::MAX } else { 0 };
+                    let mask = s.masks.add(k).read() & there;
+                    let plane = P::expand(s.words, mask);
+                    s.words = s.words.add(mask.count_ones() as usize);
+                    plane
+                };
+                let [a, b, d, e, f, g, h, i] = &mut streams;
+                let (ones, twos_a) = c.ones[k].add(next(a), next(b));
+                let (ones, twos_b) = ones.add(next(d), next(e));
+                let (twos, fours_a) = c.twos[k].add(twos_a, twos_b);
+                let (ones, twos_a) = ones.add(next(f), next(g));
+                let (ones, twos_b) = ones.add(next(h), next(i));
+                let (twos, fours_b) = twos.add(twos_a, twos_b);
+                let (fours, eights) = c.fours[k].add(fours_a, fours_b);
+                (c.ones[k], c.twos[k], c.fours[k], *carry) = (ones, twos, fours, eights);
+            }
+            add_number(&mut c.eights, &carry[..width]);
+        }
+        let mut sum = [P::zero(); EIGHTS + 3];
+        sum[3..].copy_from_slice(&c.eights);
+        let sum = &mut sum[..planes.max(1)];
+        add_number(sum, &c.ones);
+        add_number(&mut sum[1.min(planes)..], &c.twos);
+        add_number(&mut sum[2.min(planes)..], &c.fours);
+        let mut digits = [[0; PLANE_WORDS]; 32];
+        let digits = &mut digits[..planes];
+        digits.iter_mut().zip(sum).for_each(|(d, s)| s.store(d));
+        P::numbers(digits, out);
+    }
+}
+
+/// Adds one number of digits to another. What does not fit is zero, as the caller has proved.
+///
+/// # Safety
+/// The features of `P` are enabled.
+#[inline(always)]
+unsafe fn add_number<P: Plane>(sum: &mut [P], number: &[P]) {
+    // SAFETY: see above.
+    unsafe {
+        let mut carry = P::zero();
+        for (k, digit) in sum.iter_mut().enumerate() {
+            if let Some(&n) = number.get(k) {
+                (*digit, carry) = digit.add(n, carry);
+            } else if carry.is_zero() {
+                break;
+            } else {
+                (*digit, carry) = digit.add(carry, P::zero());
+            }
+        }
+    }
+}
+
+/// See [`super::Kernel::sum_pixels`].
+#[inline(always)]
+pub(super) fn sum_pixels(block: &PlaneBlock, first: usize, out: &mut [u64]) {
+    let offsets = &block.offsets()[first..][..out.len() + 1];
+    let widths = &block.widths()[first..][..out.len()];
+    for ((sum, at), &width) in out.iter_mut().zip(offsets).zip(widths) {
+        let masks = &block.words()[*at as usize..];
+        let mut words = &masks[(width as usize).div_ceil(2)..];
+        let mut total = 0u64;
+        for k in 0..width as usize {
+            let mask = (masks[k / 2] >> (16 * (k % 2))) as u16;
+            let (own, rest) = words.split_at(mask.count_ones() as usize);
+            total += own.iter().map(|w| u64::from(w.count_ones())).sum::<u64>() << k;
+            words = rest;
+        }
+        *sum += total;
+    }
+}
+
+/// See [`super::Kernel::add_weighted`].
+#[inline(always)]
+pub(super) fn add_weighted(sums: &BlockSums, weight: u32, out: &mut [u64; BLOCK_SCANS]) {
+    out.iter_mut().zip(sums).for_each(|(o, &s)| *o += u64::from(s) * u64::from(weight));
+}

@@ -1,0 +1,75 @@
+//! Kernels over bit planes: many pixels added at 512 scan positions at once, and many scan positions at one pixel.
+//!
+//! Counts are added as binary digits. A full adder takes three planes of one weight and gives their sum and, at twice the
+//! weight, their carry; eight pixels at a time go through a tree of them (the carry-save scheme of Harley and Seal), so
+//! that most planes cost one adder, whatever the widths. [`kernel`] holds the one algorithm, written over [`Plane`], what
+//! 512 bits are on a machine: [`portable`] (two `u64` at a time on NEON, by the compiler), [`avx2`], [`avx512`].
+//!
+//! Scalar twin: [`scalar`]. A test holds all of them equal.
+
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx512;
+mod kernel;
+pub(super) mod portable;
+pub(super) mod scalar;
+#[cfg(test)]
+mod tests;
+
+use super::Kernel;
+use stempack_codecs::planes::{BLOCK_SCANS, PlaneBlock};
+
+/// One 32-bit sum for each scan of a block.
+pub type BlockSums = [u32; BLOCK_SCANS];
+
+/// The largest sum that counts of these pixels can give at one scan position, by their widths.
+pub fn bound(block: &PlaneBlock, pixels: &[u32]) -> u64 {
+    pixels.iter().map(|&p| (1 << block.widths()[p as usize]) - 1).sum()
+}
+
+impl Kernel {
+    /// Sums of the given pixels at every scan of a block.
+    ///
+    /// # Panics
+    /// When a pixel is out of range, or the widths do not prove that the sums fit 32 bits ([`bound`]).
+    pub fn sum_block(self, block: &PlaneBlock, pixels: &[u32], out: &mut BlockSums) {
+        let bound = bound(block, pixels);
+        assert!(bound <= u32::MAX.into());
+        let planes = 64 - bound.leading_zeros() as usize;
+        match self {
+            Kernel::Scalar => scalar::sum_block(block, pixels, out),
+            Kernel::Portable => portable::sum_block(block, pixels, planes, out),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(_) => avx2::sum_block(block, pixels, planes, out),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(_) => avx512::sum_block(block, pixels, planes, out),
+        }
+    }
+
+    /// Adds to each of `out` the counts of one pixel over all scans of a block, from pixel `first` on.
+    ///
+    /// # Panics
+    /// When a pixel is out of range.
+    pub fn sum_pixels(self, block: &PlaneBlock, first: usize, out: &mut [u64]) {
+        match self {
+            Kernel::Scalar => scalar::sum_pixels(block, first, out),
+            Kernel::Portable => portable::sum_pixels(block, first, out),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(_) => avx2::sum_pixels(block, first, out),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(_) => avx512::sum_pixels(block, first, out),
+        }
+    }
+
+    /// Adds `weight` times every sum.
+    pub fn add_weighted(self, sums: &BlockSums, weight: u32, out: &mut [u64; BLOCK_SCANS]) {
+        match self {
+            Kernel::Scalar | Kernel::Portable => portable::add_weighted(sums, weight, out),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(_) => avx2::add_weighted(sums, weight, out),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(_) => avx512::add_weighted(sums, weight, out),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+use super::*;
+use stempack_codecs::planes::{BlockBuilder, BlockCounts};
+
+fn noise(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        state >> 33
+    }
+}
+
+fn block(pixels: usize, max_width: u64, density: u64) -> (PlaneBlock, Vec<BlockCounts>) {
+    let mut next = noise(pixels as u64 + max_width);
+    let mut builder = BlockBuilder::new(pixels);
+    let mut all = Vec::new();
+    for _ in 0..pixels {
+        let width = next() % (max_width + 1);
+        let mut counts = [0u16; BLOCK_SCANS];
+        for count in &mut counts {
+            if next() % density == 0 {
+                *count = (next() & ((1 << width) - 1)) as u16;
+            }
+        }
+        builder.push(&counts);
+        all.push(counts);
+    }
+    (builder.finish(BLOCK_SCANS), all)
+}
+
+#[test]
+fn kernels_equal_plain_sums() {
+    for (pixels, max_width, density) in [(1, 1, 1), (7, 8, 1), (8, 16, 5), (300, 3, 9), (61, 16, 1)] {
+        let (block, counts) = block(pixels, max_width, density);
+        let mut next = noise(3);
+        let lists: [Vec<u32>; 4] = [
+            Vec::new(),
+            (0..pixels as u32).collect(),
+            (0..pixels as u32).filter(|_| next() % 3 == 0).collect(),
+            // Any order, pixels more than once.
+            (0..29).map(|_| (next() % pixels as u64) as u32).collect(),
+        ];
+        for list in &lists {
+            let expected: Vec<u32> = (0..BLOCK_SCANS)
+                .map(|s| list.iter().map(|&p| u32::from(counts[p as usize][s])).sum())
+                .collect();
+            for kernel in Kernel::available() {
+                let mut out = [9; BLOCK_SCANS];
+                kernel.sum_block(&block, list, &mut out);
+                assert_eq!(out[..], expected, "{kernel:?} {pixels} {max_width}");
+            }
+        }
+        for kernel in Kernel::available() {
+            let mut out = vec![5; pixels - pixels / 2];
+            kernel.sum_pixels(&block, pixels / 2, &mut out);
+            for (sum, counts) in out.iter().zip(&counts[pixels / 2..]) {
+                assert_eq!(*sum, 5 + counts.iter().map(|&c| u64::from(c)).sum::<u64>());
+            }
+            let mut weighted = [1; BLOCK_SCANS];
+            kernel.add_weighted(&[u32::MAX; BLOCK_SCANS], u32::MAX, &mut weighted);
+            assert_eq!(weighted, [1 + u64::from(u32::MAX) * u64::from(u32::MAX); BLOCK_SCANS]);
+        }
+    }
+}
+
+#[test]
+fn sums_up_to_32_bits_are_exact() {
+    let counts = [u16::MAX; BLOCK_SCANS];
+    let mut builder = BlockBuilder::new(1);
+    builder.push(&counts);
+    let block = builder.finish(BLOCK_SCANS);
+    // 65,537 times 65,535 is the largest 32-bit number.
+    let list = vec![0u32; 65_537];
+    for kernel in Kernel::available().into_iter().filter(|&k| k != Kernel::Scalar) {
+        let mut out = [0; BLOCK_SCANS];
+        kernel.sum_block(&block, &list, &mut out);
+        assert_eq!(out, [u32::MAX; BLOCK_SCANS], "{kernel:?}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "bound <= u32::MAX")]
+fn sums_that_may_not_fit_are_refused() {
+    let (block, _) = block(1, 0, 1);
+    let mut builder = BlockBuilder::new(1);
+    builder.push(&[u16::MAX; BLOCK_SCANS]);
+    let full = builder.finish(block.scans());
+    Kernel::detect().sum_block(&full, &vec![0; 65_538], &mut [0; BLOCK_SCANS]);
+}
