@@ -4,6 +4,7 @@
 
 pub mod bits;
 pub mod bitshuffle;
+pub mod counts;
 mod error;
 pub mod lz4;
 pub mod pack_u16;

@@ -1,7 +1,7 @@
 //! One packed shard: collected tile by tile while scans arrive, and read back pixel by pixel.
 
 use crate::pack_u8::NibbleWidths;
-use crate::tile::{EncodedTile, READ_SLACK, U8_SCANS, U16_SCANS, Unpack, expand_frames};
+use crate::tile::{EncodedTile, READ_SLACK, U8_SCANS, U16_SCANS};
 use crate::{bits, pack_u8};
 
 /// Payload words a shard may have, because word offsets are 27-bit.
@@ -316,26 +316,13 @@ impl PackedShard {
         let (width, bytes) = self.tile(pixel, scan / per_tile);
         bits::sample_at(bytes, width, scan % per_tile)
     }
-    /// Unpacks the frames of one tile into `out` (up to a tile of frames, each of all pixels), converted by `narrow`.
-    ///
-    /// # Panics
-    /// When `out` is not a whole number of frames within the tile.
-    pub fn expand_tile<T: Copy>(
-        &self,
-        unpack: Unpack,
-        tile: usize,
-        out: &mut [T],
-        narrow: impl Fn(u16) -> T,
-    ) {
-        expand_frames(unpack, self.profile.tile_scans(), self.pixels, out, narrow, |pixel| {
-            self.tile(pixel, tile)
-        });
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counts::expand_tile;
+    use crate::tile::Unpack;
     use crate::{pack_u16, tile};
 
     fn frames(scans: usize, pixels: usize, max: u16) -> Vec<u16> {
@@ -408,7 +395,7 @@ mod tests {
         let (per_tile, pixels) = (shard.profile().tile_scans(), shard.pixels());
         for (t, expected) in data.chunks(per_tile * pixels).enumerate() {
             let mut out = vec![0u16; expected.len()];
-            shard.expand_tile(Unpack::detect(), t, &mut out, |v| v);
+            expand_tile(shard, Unpack::detect(), t, &mut out, |v| v);
             assert_eq!(out, expected);
         }
         for scan in 0..shard.scans() {

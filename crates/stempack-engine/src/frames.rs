@@ -1,7 +1,7 @@
 //! Frames out of packed shards: what residents and shard readers share.
 
 use crate::error::EngineCode;
-use stempack_codecs::shard::PackedShard;
+use crate::held::Held;
 use stempack_containers::ContainerCode;
 use stempack_containers::pack::{FrameDecoder, FrameKind, PackFile};
 use stempack_model::{Error, Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
@@ -21,7 +21,7 @@ pub(crate) struct Frames {
 /// Whoever has the shards, in memory or on request.
 pub(crate) trait Shards {
     /// Calls `use_it` once with a validated shard.
-    fn with(&self, ordinal: usize, use_it: &mut dyn FnMut(&PackedShard)) -> Result<()>;
+    fn with(&self, ordinal: usize, use_it: &mut dyn FnMut(&Held)) -> Result<()>;
 }
 
 impl Frames {

@@ -1,12 +1,13 @@
 //! Residents: an acquisition kept compressed in memory, and exact products from there on all cores.
 //!
-//! [`Resident::load`] authenticates every shard of a pack before it returns anything; a [`ShardReader`] gives the same
-//! answers with one shard in memory at a time. The kernels in [`cpu`] unpack and accumulate in one go; each has a scalar
-//! twin.
+//! [`Resident::load`] authenticates every shard of a pack before it returns anything; [`Resident::arrange`] puts it in the
+//! form that is summed fastest. A [`ShardReader`] gives the same answers with one shard in memory at a time. The kernels
+//! in [`cpu`] unpack and accumulate in one go; each has a scalar twin.
 
 pub mod cpu;
 mod error;
 mod frames;
+mod held;
 mod reduce;
 mod resident;
 mod session;

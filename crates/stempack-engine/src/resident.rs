@@ -1,11 +1,13 @@
-//! A resident: every shard of a pack in memory, still packed, validated and authenticated.
+//! A resident: every shard of an acquisition in memory, compressed in one of two forms (see `held`).
 
 use crate::cpu::Kernel;
 use crate::error::EngineCode;
 use crate::frames::{Frames, Shards};
-use crate::reduce::{self, Part, max_count};
+use crate::held::{Form, Held};
+use crate::reduce::{self, Sign, max_count};
 use rayon::prelude::*;
-use stempack_codecs::shard::{PackedShard, Profile};
+use std::sync::{Arc, PoisonError, RwLock};
+use stempack_codecs::shard::Profile;
 use stempack_containers::Digest;
 use stempack_containers::pack::{PackFile, RawAccess};
 use stempack_model::{Error, Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
@@ -16,18 +18,13 @@ use stempack_products::{DetectorMask, Moments, PatternSum, Products, SumImage, S
 pub struct Resident {
     profile: Profile,
     frames: Frames,
-    shards: Vec<Loaded>,
+    /// Replaced one by one when the resident is arranged; whoever reads holds on to what it began with.
+    shards: Vec<RwLock<Arc<Held>>>,
     /// Largest width of each pixel over all shards.
     max_widths: Vec<u8>,
     raw_access: RawAccess,
     source_identity: Digest,
     kernel: Kernel,
-}
-
-#[derive(Debug)]
-struct Loaded {
-    shard: PackedShard,
-    max_widths: Vec<u8>,
 }
 
 /// Stored bytes of the largest shard.
@@ -53,6 +50,8 @@ pub struct ResidentReport {
     pub resident_bytes: u64,
     /// Bytes of the dense raw array.
     pub logical_bytes: u64,
+    /// `packed`, `bit-planes`, or `mixed` while it is being arranged.
+    pub layout: &'static str,
     /// Kernel in use.
     pub kernel: &'static str,
     /// How raw values can be read back.
@@ -88,30 +87,74 @@ impl Resident {
             .with("needed_bytes", needed));
         }
         task.begin("load", pack.resident_bytes());
-        let shards: Vec<Loaded> = (0..pack.shards().len())
+        let shards: Vec<Held> = (0..pack.shards().len())
             .into_par_iter()
             .map(|ordinal| {
                 task.check()?;
-                let loaded = pack.load_shard(ordinal)?;
-                task.advance(loaded.shard.resident_bytes());
-                Ok(Loaded { shard: loaded.shard, max_widths: loaded.max_widths })
+                let held = Held::from(pack.load_shard(ordinal)?);
+                task.advance(held.resident_bytes());
+                Ok(held)
             })
             .collect::<Result<_>>()?;
         task.finish();
-        let pixels = pack.shape().detector.pixels();
-        let mut max_widths = vec![0; pixels];
-        for loaded in &shards {
-            max_widths.iter_mut().zip(&loaded.max_widths).for_each(|(m, &w)| *m = (*m).max(w));
-        }
-        Ok(Resident {
-            profile: pack.profile(),
-            frames: Frames::of(pack)?,
+        Ok(Self::of(
+            pack.profile(),
+            Frames::of(pack)?,
             shards,
-            max_widths,
-            raw_access: pack.manifest().raw_access,
-            source_identity: pack.source_identity(),
-            kernel: Kernel::detect(),
-        })
+            pack.manifest().raw_access,
+            pack.source_identity(),
+        ))
+    }
+
+    fn of(
+        profile: Profile,
+        frames: Frames,
+        shards: Vec<Held>,
+        raw_access: RawAccess,
+        source_identity: Digest,
+    ) -> Self {
+        let mut max_widths = vec![0; frames.excluded.len()];
+        for held in &shards {
+            max_widths.iter_mut().zip(&held.max_widths).for_each(|(m, &w)| *m = (*m).max(w));
+        }
+        let shards = shards.into_iter().map(|held| RwLock::new(Arc::new(held))).collect();
+        let kernel = Kernel::detect();
+        Resident { profile, frames, shards, max_widths, raw_access, source_identity, kernel }
+    }
+
+    /// Rearranges every shard in bit planes, in which all questions are answered several times faster. One shard is
+    /// unpacked at a time and the packed form of each is given up when its planes are there, so memory grows by no more
+    /// than one shard's. Questions may be asked meanwhile; they get the same answers.
+    ///
+    /// # Errors
+    /// `resident_over_budget` before a shard is touched whose planes may not fit; `cancelled`. What was arranged until
+    /// then stays so.
+    pub fn arrange(&self, task: &Task) -> Result<()> {
+        let bytes =
+            |held: &Held| if matches!(held.form, Form::Packed(_)) { held.resident_bytes() } else { 0 };
+        task.begin("arrange", self.held().iter().map(|held| bytes(held)).sum());
+        for slot in &self.shards {
+            task.check()?;
+            let held = read(slot);
+            let needed = self.resident_bytes() + held.arranged_bound();
+            if needed > task.memory_budget() {
+                return Err(Error::new(
+                    EngineCode::OverBudget,
+                    format!(
+                        "arranging the next shard takes up to {needed} bytes of memory, the budget is {}",
+                        task.memory_budget()
+                    ),
+                )
+                .hint("allow more with --max-memory")
+                .with("needed_bytes", needed));
+            }
+            if let Some(arranged) = held.arranged(task)? {
+                *slot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(arranged);
+            }
+            task.advance(bytes(&held));
+        }
+        task.finish();
+        Ok(())
     }
 
     /// The same resident with another kernel; for tests and benchmarks.
@@ -134,11 +177,8 @@ impl Resident {
             numerics: "exact-integer-then-float64",
         };
         ResidentReport {
-            resident_bytes: self
-                .shards
-                .iter()
-                .map(|s| s.shard.resident_bytes() + s.max_widths.len() as u64)
-                .sum(),
+            resident_bytes: self.resident_bytes(),
+            layout: self.layout(),
             logical_bytes: self
                 .frames
                 .shape
@@ -160,14 +200,26 @@ impl Resident {
         }
     }
 
-    /// Exact sums of the given pixels at every scan position.
-    pub(crate) fn sums(&self, pixels: &[u32], task: &Task) -> Result<Vec<u64>> {
-        reduce::virtual_image(self.kernel, &self.parts(), pixels, task)
+    /// Adds exact sums of the given pixels at every scan position to `out`, or takes them from it.
+    pub(crate) fn sums(&self, pixels: &[u32], sign: Sign, out: &mut [u64], task: &Task) -> Result<()> {
+        reduce::virtual_image(self.kernel, &self.held(), pixels, sign, out, task)
     }
-    /// Payload bytes of each pixel over all shards.
+    /// Bytes that hold the counts of each pixel, all shards together.
     pub(crate) fn pixel_bytes(&self) -> Vec<u64> {
-        let bytes = |p: usize| self.shards.iter().map(|s| s.shard.pixel_bytes(p)).sum();
-        (0..self.max_widths.len()).map(bytes).collect()
+        let held = self.held();
+        (0..self.max_widths.len()).map(|p| held.iter().map(|s| s.pixel_bytes(p)).sum()).collect()
+    }
+    /// `packed`, `bit-planes` or `mixed`.
+    pub(crate) fn layout(&self) -> &'static str {
+        let held = self.held();
+        match held.iter().filter(|h| matches!(h.form, Form::Arranged(_))).count() {
+            0 => "packed",
+            n if n == held.len() => "bit-planes",
+            _ => "mixed",
+        }
+    }
+    fn resident_bytes(&self) -> u64 {
+        self.held().iter().map(|held| held.resident_bytes()).sum()
     }
     /// The largest count that the widths of a pixel allow.
     pub(crate) fn max_count_of(&self, pixel: u32) -> u64 {
@@ -178,8 +230,8 @@ impl Resident {
         &self.frames.excluded
     }
 
-    fn parts(&self) -> Vec<Part<'_>> {
-        self.shards.iter().map(|s| Part { shard: &s.shard, max_widths: &s.max_widths }).collect()
+    fn held(&self) -> Vec<Arc<Held>> {
+        self.shards.iter().map(read).collect()
     }
 
     /// The largest admitted count that the widths allow.
@@ -189,9 +241,13 @@ impl Resident {
     }
 }
 
+fn read(slot: &RwLock<Arc<Held>>) -> Arc<Held> {
+    slot.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 impl Shards for Resident {
-    fn with(&self, ordinal: usize, use_it: &mut dyn FnMut(&PackedShard)) -> Result<()> {
-        use_it(&self.shards[ordinal].shard);
+    fn with(&self, ordinal: usize, use_it: &mut dyn FnMut(&Held)) -> Result<()> {
+        use_it(&read(&self.shards[ordinal]));
         Ok(())
     }
 }
@@ -216,23 +272,23 @@ impl Products for Resident {
         let selected: Vec<u32> =
             mask.selected().iter().copied().filter(|&p| !self.frames.excluded[p as usize]).collect();
         let bound: u128 = selected.iter().map(|&p| u128::from(max_count(self.max_widths[p as usize]))).sum();
-        let sums = reduce::virtual_image(self.kernel, &self.parts(), &selected, task)?;
+        let mut sums = vec![0; self.frames.shape.scan.positions()];
+        self.sums(&selected, Sign::Add, &mut sums, task)?;
         Ok(SumImage { shape: self.frames.shape.scan, values: Sums::with_bound(sums, bound) })
     }
 
     fn pattern_sum(&self, task: &Task) -> Result<PatternSum> {
         let positions = self.frames.shape.scan.positions() as u64;
         PatternSum::check_bound(positions, self.max_value())?;
-        let pixels = self.frames.shape.detector.pixels();
-        let sums = reduce::pattern_sum(&self.parts(), pixels, &self.frames.excluded, task)?;
+        let sums = reduce::pattern_sum(self.kernel, &self.held(), &self.frames.excluded, task)?;
         Ok(PatternSum { shape: self.frames.shape.detector, sums: sums.into(), positions })
     }
 
     fn moments(&self, task: &Task) -> Result<Moments> {
         let detector = self.frames.shape.detector;
         Moments::check_bound(detector, self.max_value())?;
-        let m =
-            reduce::moments(&self.parts(), (detector.rows(), detector.cols()), &self.frames.excluded, task)?;
+        let size = (detector.rows(), detector.cols());
+        let m = reduce::moments(self.kernel, &self.held(), size, &self.frames.excluded, task)?;
         Ok(Moments {
             shape: self.frames.shape.scan,
             total: m.total.into(),

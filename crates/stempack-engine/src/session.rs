@@ -3,6 +3,7 @@
 //! Whichever way an update is made, the sums are those of summing the mask anew: they are integers, so nothing drifts.
 //! A session owns two maps of sums; the new one becomes the current one only when it is complete.
 
+use crate::reduce::Sign;
 use crate::{EngineCode, Resident};
 use std::sync::Arc;
 use stempack_model::{Error, Result, Task};
@@ -40,7 +41,7 @@ pub struct UpdateReport {
     pub mode: UpdateMode,
     /// Pixels that were read: selected, changed or complementary ones.
     pub processed_pixels: usize,
-    /// Payload bytes of these pixels.
+    /// Bytes that hold their counts.
     pub touched_bytes: u64,
     /// Fourier transforms that were computed: a virtual image needs none.
     pub fft_transforms: u64,
@@ -51,8 +52,9 @@ pub struct UpdateReport {
 /// A virtual detector over one resident.
 pub struct DetectorSession {
     resident: Arc<Resident>,
-    /// Payload bytes of each pixel over all shards; what an update costs.
+    /// Bytes of each pixel over all shards, what an update costs, and the layout they were taken in.
     pixel_bytes: Vec<u64>,
+    layout: &'static str,
     current: State,
     /// Sums over all admitted pixels, once somebody asked for them.
     total: Option<Vec<u64>>,
@@ -87,6 +89,7 @@ impl DetectorSession {
         let positions = shape.scan.positions();
         DetectorSession {
             pixel_bytes: resident.pixel_bytes(),
+            layout: resident.layout(),
             current: State { selected: vec![false; shape.detector.pixels()], sums: vec![0; positions] },
             total: None,
             spare: Vec::new(),
@@ -119,7 +122,9 @@ impl DetectorSession {
     pub fn prepare_total(&mut self, task: &Task) -> Result<()> {
         if self.total.is_none() {
             let admitted: Vec<u32> = self.admitted().collect();
-            self.total = Some(self.resident.sums(&admitted, task)?);
+            let mut total = vec![0; self.current.sums.len()];
+            self.resident.sums(&admitted, Sign::Add, &mut total, task)?;
+            self.total = Some(total);
         }
         Ok(())
     }
@@ -141,6 +146,11 @@ impl DetectorSession {
     pub fn prepare(&mut self, mask: &DetectorMask, rebase: bool, task: &Task) -> Result<Prepared> {
         task.check()?;
         mask.check_shape(self.resident.shape().detector)?;
+        let layout = self.resident.layout();
+        if layout != self.layout {
+            self.pixel_bytes = self.resident.pixel_bytes();
+            self.layout = layout;
+        }
         let mut selected = mask.members().to_vec();
         self.resident.excluded().iter().zip(&mut selected).for_each(|(&e, s)| *s &= !e);
         let choice = self.choose(&selected, rebase);
@@ -184,15 +194,8 @@ impl DetectorSession {
             UpdateMode::Delta | UpdateMode::Unchanged => map.extend(&self.current.sums),
         }
         // Added first, so that no sum is ever below zero.
-        if !choice.add.is_empty() {
-            let add = self.resident.sums(&choice.add, task)?;
-            map.iter_mut().zip(add).for_each(|(sum, a)| *sum += a);
-        }
-        if !choice.take.is_empty() {
-            let take = self.resident.sums(&choice.take, task)?;
-            map.iter_mut().zip(take).for_each(|(sum, t)| *sum -= t);
-        }
-        Ok(())
+        self.resident.sums(&choice.add, Sign::Add, map, task)?;
+        self.resident.sums(&choice.take, Sign::Take, map, task)
     }
 
     fn admitted(&self) -> impl Iterator<Item = u32> + '_ {

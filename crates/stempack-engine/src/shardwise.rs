@@ -3,11 +3,12 @@
 use crate::cpu::Kernel;
 use crate::error::EngineCode;
 use crate::frames::{Frames, Shards};
-use crate::reduce::{self, Part, max_count};
+use crate::held::Held;
+use crate::reduce::{self, Sign, max_count};
 use crate::resident::staged_bytes;
 use std::sync::{Arc, Mutex, PoisonError};
-use stempack_codecs::shard::PackedShard;
-use stempack_containers::pack::{LoadedShard, PackFile};
+use stempack_codecs::counts::Counts;
+use stempack_containers::pack::PackFile;
 use stempack_model::{Error, Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
 use stempack_products::{DetectorMask, Moments, PatternSum, Products, SumImage, Sums};
 
@@ -16,7 +17,7 @@ use stempack_products::{DetectorMask, Moments, PatternSum, Products, SumImage, S
 pub struct ShardReader {
     pack: Arc<PackFile>,
     frames: Frames,
-    last: Mutex<Option<(usize, Arc<LoadedShard>)>>,
+    last: Mutex<Option<(usize, Arc<Held>)>>,
 }
 
 impl ShardReader {
@@ -41,7 +42,7 @@ impl ShardReader {
         Ok(ShardReader { frames: Frames::of(&pack)?, pack, last: Mutex::new(None) })
     }
 
-    fn shard(&self, ordinal: usize) -> Result<Arc<LoadedShard>> {
+    fn shard(&self, ordinal: usize) -> Result<Arc<Held>> {
         // A panic elsewhere leaves the slot as valid as before.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((held, shard)) = last.as_ref()
@@ -51,7 +52,7 @@ impl ShardReader {
         }
         // The old shard goes before the new one comes.
         *last = None;
-        let shard = Arc::new(self.pack.load_shard(ordinal)?);
+        let shard = Arc::new(Held::from(self.pack.load_shard(ordinal)?));
         *last = Some((ordinal, shard.clone()));
         Ok(shard)
     }
@@ -60,14 +61,15 @@ impl ShardReader {
         &self,
         phase: &str,
         task: &Task,
-        mut reduce: impl FnMut(Part<'_>) -> Result<()>,
+        mut reduce: impl FnMut(Arc<Held>) -> Result<()>,
     ) -> Result<()> {
         task.begin(phase, self.pack.resident_bytes());
         for ordinal in 0..self.pack.shards().len() {
             task.check()?;
-            let loaded = self.shard(ordinal)?;
-            reduce(Part { shard: &loaded.shard, max_widths: &loaded.max_widths })?;
-            task.advance(loaded.shard.resident_bytes());
+            let held = self.shard(ordinal)?;
+            let bytes = held.resident_bytes();
+            reduce(held)?;
+            task.advance(bytes);
         }
         task.finish();
         Ok(())
@@ -80,8 +82,8 @@ impl ShardReader {
 }
 
 impl Shards for ShardReader {
-    fn with(&self, ordinal: usize, use_it: &mut dyn FnMut(&PackedShard)) -> Result<()> {
-        use_it(&self.shard(ordinal)?.shard);
+    fn with(&self, ordinal: usize, use_it: &mut dyn FnMut(&Held)) -> Result<()> {
+        use_it(&*self.shard(ordinal)?);
         Ok(())
     }
 }
@@ -107,10 +109,11 @@ impl Products for ShardReader {
         let mut widths = vec![0u8; selected.len()];
         let mut sums = Vec::with_capacity(self.frames.shape.scan.positions());
         let kernel = Kernel::detect();
-        self.each_shard("virtual image", task, |part| {
-            widths.iter_mut().zip(&selected).for_each(|(w, &p)| *w = (*w).max(part.max_widths[p as usize]));
-            sums.extend(reduce::virtual_image(kernel, &[part], &selected, task)?);
-            Ok(())
+        self.each_shard("virtual image", task, |held| {
+            widths.iter_mut().zip(&selected).for_each(|(w, &p)| *w = (*w).max(held.max_widths[p as usize]));
+            let first = sums.len();
+            sums.resize(first + held.scans(), 0);
+            reduce::virtual_image(kernel, &[held], &selected, Sign::Add, &mut sums[first..], task)
         })?;
         let bound = widths.iter().map(|&w| u128::from(max_count(w))).sum();
         Ok(SumImage { shape: self.frames.shape.scan, values: Sums::with_bound(sums, bound) })
@@ -120,8 +123,8 @@ impl Products for ShardReader {
         let positions = self.frames.shape.scan.positions() as u64;
         PatternSum::check_bound(positions, self.max_value())?;
         let mut sums = vec![0u64; self.frames.shape.detector.pixels()];
-        self.each_shard("pattern sum", task, |part| {
-            let shard = reduce::pattern_sum(&[part], sums.len(), &self.frames.excluded, task)?;
+        self.each_shard("pattern sum", task, |held| {
+            let shard = reduce::pattern_sum(Kernel::detect(), &[held], &self.frames.excluded, task)?;
             sums.iter_mut().zip(shard).for_each(|(a, b)| *a += b);
             Ok(())
         })?;
@@ -132,12 +135,9 @@ impl Products for ShardReader {
         let detector = self.frames.shape.detector;
         Moments::check_bound(detector, self.max_value())?;
         let mut m = reduce::ScanMoments::default();
-        self.each_shard("moments", task, |part| {
+        self.each_shard("moments", task, |held| {
             let size = (detector.rows(), detector.cols());
-            let shard = reduce::moments(&[part], size, &self.frames.excluded, task)?;
-            m.total.extend(shard.total);
-            m.row.extend(shard.row);
-            m.col.extend(shard.col);
+            m.extend(reduce::moments(Kernel::detect(), &[held], size, &self.frames.excluded, task)?);
             Ok(())
         })?;
         Ok(Moments {

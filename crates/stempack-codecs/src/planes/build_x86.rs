@@ -1,9 +1,10 @@
-//! Counts → planes with AVX-512: one test instruction gives 32 bits of a plane.
+//! Counts → planes with AVX-512: one test instruction gives 32 bits of a plane; and frames where bits are counted by an
+//! instruction.
 //!
-//! Scalar twin: [`super::build_scalar`].
+//! Scalar twins: [`super::build_scalar`], [`PlaneBlock::sample`].
 #![expect(unsafe_code, reason = "SIMD loads, stores and calls of functions that need detected CPU features")]
 
-use super::{BlockCounts, MAX_STREAM, PLANE_WORDS, SLACK_WORDS};
+use super::{BlockCounts, MAX_STREAM, PLANE_WORDS, PlaneBlock, SLACK_WORDS};
 use std::arch::x86_64::*;
 
 /// Whether this machine has what [`build`] needs.
@@ -45,4 +46,14 @@ unsafe fn run(counts: &BlockCounts, width: usize, out: &mut [u32]) -> usize {
         at += mask.count_ones() as usize;
     }
     at
+}
+
+/// See [`PlaneBlock::frame`], which has asked for the features.
+pub(super) fn frame(block: &PlaneBlock, scan: usize, first: usize, out: &mut [u16]) {
+    // SAFETY: see above.
+    unsafe { frame_with(block, scan, first, out) }
+}
+#[target_feature(enable = "popcnt,bmi2")]
+unsafe fn frame_with(block: &PlaneBlock, scan: usize, first: usize, out: &mut [u16]) {
+    block.frame_inline(scan, first, out);
 }

@@ -101,6 +101,38 @@ impl PlaneBlock {
         }
         count
     }
+    /// The counts of pixels `first..first + out.len()` at one scan; scalar twin: [`PlaneBlock::sample`].
+    ///
+    /// # Panics
+    /// When a pixel is out of range, or `scan` not below [`BLOCK_SCANS`].
+    pub fn frame(&self, scan: usize, first: usize, out: &mut [u16]) {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("bmi2") {
+            return build_x86::frame(self, scan, first, out);
+        }
+        self.frame_inline(scan, first, out);
+    }
+    #[inline(always)]
+    fn frame_inline(&self, scan: usize, first: usize, out: &mut [u16]) {
+        assert!(scan < BLOCK_SCANS);
+        let (tile, bit) = (scan / 32, scan % 32);
+        let below = (1u32 << tile) - 1;
+        let offsets = &self.offsets[first..][..out.len()];
+        let widths = &self.widths[first..][..out.len()];
+        for ((count, &at), &width) in out.iter_mut().zip(offsets).zip(widths) {
+            let masks = &self.words[at as usize..];
+            let mut words = (width as usize).div_ceil(2);
+            let mut value = 0;
+            for k in 0..width as usize {
+                let mask = masks[k / 2] >> (16 * (k % 2)) & 0xffff;
+                // A word that was left out counts as zero; whichever word stands there instead exists.
+                let word = masks[words + (mask & below).count_ones() as usize];
+                value |= (word >> bit & mask >> tile & 1) << k;
+                words += mask.count_ones() as usize;
+            }
+            *count = value as u16;
+        }
+    }
     /// Writes the counts of 32 scans, from scan `32 * tile` on; false when all are zero and nothing was written.
     ///
     /// # Panics

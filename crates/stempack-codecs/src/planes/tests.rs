@@ -37,6 +37,13 @@ fn planes_give_back_their_counts() {
     }
     builder.push_zero();
     let block = builder.finish(BLOCK_SCANS);
+    for scan in [0, 31, 32, 300, 511] {
+        let mut frame = vec![9; pixels.len()];
+        block.frame(scan, 1, &mut frame);
+        for (p, count) in frame.into_iter().enumerate() {
+            assert_eq!(count, pixels.get(p + 1).map_or(0, |counts| counts[scan]));
+        }
+    }
     for (p, counts) in pixels.iter().chain([&[0; BLOCK_SCANS]]).enumerate() {
         for (s, &count) in counts.iter().enumerate() {
             assert_eq!(block.sample(p, s), count);

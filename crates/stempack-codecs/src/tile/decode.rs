@@ -1,4 +1,4 @@
-//! Packed tile → samples: the choice of the fast path, and whole frames out of many pixels.
+//! Packed tile → samples: the choice of the fast path.
 
 use crate::bits;
 
@@ -50,51 +50,6 @@ impl Unpack {
     }
 }
 
-/// Unpacks one tile of many pixels into frames.
-///
-/// `tiles(pixel)` gives the width and the bytes of that pixel's tile (with [`READ_SLACK`] behind them); `out` receives
-/// `scans` frames of `stride` samples, converted by `narrow`, for the pixels `0..stride`.
-///
-/// # Panics
-/// When `out` is not `scans * stride` long or a tile is too short.
-pub fn expand_frames<'a, T: Copy>(
-    unpack: Unpack,
-    tile_scans: usize,
-    stride: usize,
-    out: &mut [T],
-    narrow: impl Fn(u16) -> T,
-    mut tiles: impl FnMut(usize) -> (u8, &'a [u8]),
-) {
-    assert!(tile_scans <= 128 && out.len().is_multiple_of(stride) && out.len() / stride <= tile_scans);
-    let scans = out.len() / stride;
-    let zero = narrow(0);
-    // Sixteen pixels at a time keep every touched line of the output in the first-level cache.
-    let mut block = [[0u16; 128]; 16];
-    for first in (0..stride).step_by(16) {
-        let pixels = 16.min(stride - first);
-        let mut any = false;
-        for (k, samples) in block.iter_mut().enumerate().take(pixels) {
-            let (width, bytes) = tiles(first + k);
-            if width == 0 {
-                samples[..tile_scans].fill(0);
-            } else {
-                any = true;
-                unpack.unpack(bytes, width, &mut samples[..tile_scans]);
-            }
-        }
-        for s in 0..scans {
-            let row = &mut out[s * stride + first..][..pixels];
-            if any {
-                for (sample, samples) in row.iter_mut().zip(&block) {
-                    *sample = narrow(samples[s]);
-                }
-            } else {
-                row.fill(zero);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,30 +77,5 @@ mod tests {
     #[should_panic(expected = "assertion failed")]
     fn a_tile_without_slack_is_refused() {
         Unpack::detect().unpack(&[0; 40], 8, &mut [0; 32]);
-    }
-
-    #[test]
-    fn frames_round_trip() {
-        for (stride, scans) in [(1, 128), (37, 128), (16, 5), (50, 77)] {
-            let frames: Vec<u16> =
-                (0..stride * scans).map(|i| ((i * 2654435761) >> (i % 16)) as u16).collect();
-            let tile = crate::tile::encode(&frames, stride, 0..stride);
-            let mut bytes = tile.bytes.clone();
-            bytes.resize(bytes.len() + READ_SLACK, 0);
-            let mut starts = vec![0];
-            for w in &tile.widths {
-                starts.push(starts.last().unwrap() + 16 * *w as usize);
-            }
-            let mut out = vec![0u16; frames.len()];
-            expand_frames(
-                Unpack::detect(),
-                128,
-                stride,
-                &mut out,
-                |v| v,
-                |p| (tile.widths[p], &bytes[starts[p]..]),
-            );
-            assert_eq!(out, frames);
-        }
     }
 }

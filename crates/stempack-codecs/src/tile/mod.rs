@@ -11,7 +11,7 @@ mod encode;
 #[cfg(target_arch = "x86_64")]
 mod encode_x86;
 
-pub use decode::{READ_SLACK, Unpack, expand_frames};
+pub use decode::{READ_SLACK, Unpack};
 #[cfg(target_arch = "x86_64")]
 pub use decode_x86::{NARROW, WIDE};
 pub use encode::{EncodedTile, TileSample, encode, encode_scalar};

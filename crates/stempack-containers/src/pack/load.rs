@@ -4,6 +4,7 @@ use super::manifest::{Manifest, RawAccess, WorkingType};
 use super::open::PackFile;
 use crate::{ContainerCode, Digest};
 use rayon::prelude::*;
+use stempack_codecs::counts::{Counts, expand_tile};
 use stempack_codecs::shard::{PackedShard, Profile, TileIndex};
 use stempack_codecs::tile::{READ_SLACK, Unpack};
 use stempack_codecs::{pack_u8, pack_u16};
@@ -173,6 +174,14 @@ pub struct FrameDecoder {
 }
 
 impl FrameDecoder {
+    /// A decoder of shards that hold every count, the excluded pixels' too.
+    pub fn new(kind: FrameKind, sample: SampleType, excluded: Vec<u32>) -> Self {
+        let fill = match kind {
+            FrameKind::Raw => Fill::Keep,
+            FrameKind::Working => Fill::Zero,
+        };
+        FrameDecoder { kind, sample, excluded, fill, unpack: Unpack::detect() }
+    }
     /// Raw or working.
     pub fn kind(&self) -> FrameKind {
         self.kind
@@ -181,12 +190,12 @@ impl FrameDecoder {
     pub fn sample_type(&self) -> SampleType {
         self.sample
     }
-    /// Decodes consecutive frames of a shard, starting at `first_scan` within it.
+    /// Decodes consecutive frames of a shard in any form, starting at `first_scan` within it.
     ///
     /// # Panics
     /// When `out` has another type than [`Self::sample_type`], is not a whole number of frames, or asks for scans that
     /// the shard does not have.
-    pub fn decode(&self, shard: &PackedShard, first_scan: usize, out: SamplesMut<'_>) {
+    pub fn decode(&self, shard: &impl Counts, first_scan: usize, out: SamplesMut<'_>) {
         assert_eq!(out.sample_type(), self.sample);
         match out {
             SamplesMut::U8(out) => self.typed(shard, first_scan, out, |v| v as u8, |v| v as u8),
@@ -203,23 +212,23 @@ impl FrameDecoder {
 
     fn typed<T: Copy + Default + Send + Sync>(
         &self,
-        shard: &PackedShard,
+        shard: &impl Counts,
         first_scan: usize,
         out: &mut [T],
         from_count: impl Fn(u16) -> T + Sync,
         from_constant: impl Fn(u32) -> T + Sync,
     ) {
         let pixels = shard.pixels();
+        /// Pixels of a frame that one thread takes.
+        const PART: usize = 2048;
         assert!(out.len().is_multiple_of(pixels) && first_scan + out.len() / pixels <= shard.scans());
-        let per_tile = shard.profile().tile_scans();
+        let per_tile = shard.tile_scans();
         if out.len() == pixels {
-            let tile = first_scan / per_tile;
-            out.par_chunks_mut(2048).enumerate().for_each(|(k, part)| {
-                for (i, sample) in part.iter_mut().enumerate() {
-                    let (width, bytes) = shard.tile(k * 2048 + i, tile);
-                    *sample =
-                        from_count(stempack_codecs::bits::sample_at(bytes, width, first_scan % per_tile));
-                }
+            out.par_chunks_mut(PART).enumerate().for_each(|(k, part)| {
+                let mut counts = [0; PART];
+                let counts = &mut counts[..part.len()];
+                shard.frame(first_scan, k * PART, counts);
+                part.iter_mut().zip(counts).for_each(|(sample, count)| *sample = from_count(*count));
             });
         } else {
             // Cut at tile boundaries: a first part up to the next boundary, then whole tiles and a rest.
@@ -252,7 +261,7 @@ impl FrameDecoder {
     /// Frames that all lie in one tile.
     fn tile_part<T: Copy + Default>(
         &self,
-        shard: &PackedShard,
+        shard: &impl Counts,
         first_scan: usize,
         out: &mut [T],
         from_count: &impl Fn(u16) -> T,
@@ -260,14 +269,14 @@ impl FrameDecoder {
         if out.is_empty() {
             return;
         }
-        let per_tile = shard.profile().tile_scans();
+        let per_tile = shard.tile_scans();
         let (tile, skip) = (first_scan / per_tile, first_scan % per_tile);
         if skip == 0 {
-            shard.expand_tile(self.unpack, tile, out, from_count);
+            expand_tile(shard, self.unpack, tile, out, from_count);
         } else {
             let pixels = shard.pixels();
             let mut whole = vec![T::default(); skip * pixels + out.len()];
-            shard.expand_tile(self.unpack, tile, &mut whole, from_count);
+            expand_tile(shard, self.unpack, tile, &mut whole, from_count);
             out.copy_from_slice(&whole[skip * pixels..]);
         }
     }

@@ -38,9 +38,19 @@ fn check(source: &MemorySource, profile: ProfileChoice) {
         DetectorMask::disk(shape.detector, &a.excluded, 1.5, 2.0, 1.9).unwrap(),
         DetectorMask::from_array(shape.detector, &a.excluded, &vec![0; pixels]).unwrap(),
     ];
-    for kernel in [Kernel::detect(), Kernel::Scalar] {
+    let forms = Kernel::available().into_iter().flat_map(|k| [(k, false), (k, true)]);
+    for (kernel, arranged) in forms {
+        // Two of them are the reference and slow.
+        if kernel == Kernel::Scalar && arranged && pixels * shape.scan.positions() > 20_000 {
+            continue;
+        }
         let resident =
             Resident::load(&PackFile::open(&to).unwrap(), &Task::new()).unwrap().with_kernel(kernel);
+        assert_eq!(resident.report().layout, "packed");
+        if arranged {
+            resident.arrange(&Task::new()).unwrap();
+            assert_eq!(resident.report().layout, "bit-planes");
+        }
         for mask in &masks {
             let cols = shape.detector.cols();
             let member = |row: usize, col: usize| mask.members()[row * cols + col];
@@ -67,6 +77,9 @@ fn check(source: &MemorySource, profile: ProfileChoice) {
             }
         }
         assert!(resident.raw_frame(shape.scan.rows(), 0).is_err());
+        let mut all = Samples::zeroed(resident.sample_type(), source.frames().len());
+        resident.raw_positions(0, all.as_mut(), &Task::new()).unwrap();
+        assert_eq!(&all, source.frames(), "{kernel:?} {arranged}");
     }
     let resident = Resident::load(&PackFile::open(&to).unwrap(), &Task::new()).unwrap();
     let reader = ShardReader::new(Arc::new(PackFile::open(&to).unwrap()), &Task::new()).unwrap();

@@ -1,8 +1,9 @@
-//! Reductions over packed shards: virtual images, pattern sums and moments, split over shards and pixels.
+//! Reductions over tiles as packs hold them.
 //!
 //! Sums gather in 16-bit lanes that are emptied into 32-bit ones, and these into 64-bit ones, each before it could
 //! overflow. What a lane can hold is known from the largest width of each pixel.
 
+use super::{ScanMoments, cut, max_count};
 use crate::cpu::{Kernel, Lanes, NARROW_MAX};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -10,47 +11,29 @@ use stempack_codecs::shard::PackedShard;
 use stempack_codecs::tile::Unpack;
 use stempack_model::{Result, Task};
 
-/// A packed shard with the scans and pixel widths that reductions need.
-pub(crate) struct Part<'a> {
-    pub(crate) shard: &'a PackedShard,
+/// A packed shard with the pixel widths that reductions need.
+pub(super) struct Part<'a> {
+    pub(super) shard: &'a PackedShard,
     /// Largest width of each pixel in this shard.
-    pub(crate) max_widths: &'a [u8],
+    pub(super) max_widths: &'a [u8],
 }
 
-/// The largest count a width can hold.
-pub(crate) fn max_count(width: u8) -> u64 {
-    (1 << width) - 1
-}
-
-/// Cuts `items` so that few shards still occupy all threads.
-fn cut(items: usize, shards: usize, smallest: usize) -> Vec<Range<usize>> {
-    let pieces = (2 * rayon::current_num_threads()).div_ceil(shards.max(1));
-    let size = items.div_ceil(pieces).max(smallest).max(1);
-    (0..items).step_by(size).map(|start| start..(start + size).min(items)).collect()
-}
-
-/// Sums of the selected pixels for every scan of every part, in scan order.
-pub(crate) fn virtual_image(
+/// Sums of the selected pixels for every scan; one of `shards` shards.
+pub(super) fn virtual_image(
     kernel: Kernel,
-    parts: &[Part<'_>],
+    part: &Part<'_>,
     selected: &[u32],
+    shards: usize,
     task: &Task,
 ) -> Result<Vec<u64>> {
-    let pieces = cut(selected.len(), parts.len(), 64);
-    let sums: Vec<Vec<u64>> = parts
-        .par_iter()
-        .map(|part| {
-            let partial = pieces
-                .par_iter()
-                .map(|piece| {
-                    task.check()?;
-                    Ok(sum_pixels(kernel, part, &selected[piece.clone()]))
-                })
-                .collect::<Result<Vec<_>>>()?;
-            Ok(add_all(partial, part.shard.scans()))
+    let partial = cut(selected.len(), shards, 64)
+        .into_par_iter()
+        .map(|piece| {
+            task.check()?;
+            Ok(sum_pixels(kernel, part, &selected[piece]))
         })
-        .collect::<Result<_>>()?;
-    Ok(sums.concat())
+        .collect::<Result<Vec<_>>>()?;
+    Ok(add_all(partial, part.shard.scans()))
 }
 
 fn add_all(partial: Vec<Vec<u64>>, scans: usize) -> Vec<u64> {
@@ -132,94 +115,50 @@ fn sum_pixels(kernel: Kernel, part: &Part<'_>, pixels: &[u32]) -> Vec<u64> {
     sums.total
 }
 
-/// Sum over all scans of every pixel; excluded ones are left at zero.
-pub(crate) fn pattern_sum(
-    parts: &[Part<'_>],
-    pixels: usize,
-    excluded: &[bool],
-    task: &Task,
-) -> Result<Vec<u64>> {
+/// Adds to each of `sums` the counts of one admitted pixel over all scans, from pixel `first` on.
+pub(super) fn pattern_sum(part: &Part<'_>, first: usize, excluded: &[bool], sums: &mut [u64]) {
     let unpack = Unpack::detect();
-    let mut out = vec![0u64; pixels];
-    const BLOCK: usize = 512;
-    out.par_chunks_mut(BLOCK).enumerate().try_for_each(|(block, sums)| {
-        task.check()?;
-        let mut samples = [0u16; 128];
-        for part in parts {
-            let shard = part.shard;
-            let tile_scans = shard.profile().tile_scans();
-            let mut widths = vec![0; shard.tiles()];
-            for (k, sum) in sums.iter_mut().enumerate() {
-                let pixel = block * BLOCK + k;
-                if excluded[pixel] || part.max_widths[pixel] == 0 {
-                    continue;
-                }
-                let mut payload = shard.pixel(pixel, &mut widths);
-                for (t, &width) in widths.iter().enumerate() {
-                    if width == 0 {
-                        continue;
-                    }
-                    let scans = tile_scans.min(shard.scans() - t * tile_scans);
-                    unpack.unpack(payload, width, &mut samples[..tile_scans]);
-                    // 128 counts of 16 bits fit 32 bits.
-                    *sum += u64::from(samples[..scans].iter().map(|&s| u32::from(s)).sum::<u32>());
-                    payload = &payload[width as usize * tile_scans / 8..];
-                }
-            }
+    let shard = part.shard;
+    let tile_scans = shard.profile().tile_scans();
+    let mut samples = [0u16; 128];
+    let mut widths = vec![0; shard.tiles()];
+    for (k, sum) in sums.iter_mut().enumerate() {
+        let pixel = first + k;
+        if excluded[k] || part.max_widths[pixel] == 0 {
+            continue;
         }
-        Ok(())
-    })?;
-    Ok(out)
-}
-
-/// Total, row and column moment of every scan.
-#[derive(Default)]
-pub(crate) struct ScanMoments {
-    pub(crate) total: Vec<u64>,
-    pub(crate) row: Vec<u64>,
-    pub(crate) col: Vec<u64>,
-}
-
-impl ScanMoments {
-    fn zeros(scans: usize) -> Self {
-        ScanMoments { total: vec![0; scans], row: vec![0; scans], col: vec![0; scans] }
+        let mut payload = shard.pixel(pixel, &mut widths);
+        for (t, &width) in widths.iter().enumerate() {
+            if width == 0 {
+                continue;
+            }
+            let scans = tile_scans.min(shard.scans() - t * tile_scans);
+            unpack.unpack(payload, width, &mut samples[..tile_scans]);
+            // 128 counts of 16 bits fit 32 bits.
+            *sum += u64::from(samples[..scans].iter().map(|&s| u32::from(s)).sum::<u32>());
+            payload = &payload[width as usize * tile_scans / 8..];
+        }
     }
 }
 
-/// Moments of every scan of every part, in scan order. The caller has proved that they fit 64 bits.
-pub(crate) fn moments(
-    parts: &[Part<'_>],
+/// Moments of every scan; one of `shards` shards. The caller has proved that they fit 64 bits.
+pub(super) fn moments(
+    part: &Part<'_>,
     detector: (usize, usize),
     excluded: &[bool],
+    shards: usize,
     task: &Task,
 ) -> Result<ScanMoments> {
-    let pieces = cut(detector.0, parts.len(), 1);
-    let each: Vec<ScanMoments> = parts
-        .par_iter()
-        .map(|part| {
-            let partial = pieces
-                .par_iter()
-                .map(|rows| {
-                    task.check()?;
-                    Ok(moments_of_rows(part, rows.clone(), detector.1, excluded))
-                })
-                .collect::<Result<Vec<_>>>()?;
-            let mut sum = ScanMoments::zeros(part.shard.scans());
-            for p in partial {
-                for (a, b) in [(&mut sum.total, p.total), (&mut sum.row, p.row), (&mut sum.col, p.col)] {
-                    a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
-                }
-            }
-            Ok(sum)
+    let partial = cut(detector.0, shards, 1)
+        .into_par_iter()
+        .map(|rows| {
+            task.check()?;
+            Ok(moments_of_rows(part, rows, detector.1, excluded))
         })
-        .collect::<Result<_>>()?;
-    let mut all = ScanMoments::default();
-    for m in each {
-        all.total.extend(m.total);
-        all.row.extend(m.row);
-        all.col.extend(m.col);
-    }
-    Ok(all)
+        .collect::<Result<Vec<_>>>()?;
+    let mut sum = ScanMoments::zeros(part.shard.scans());
+    partial.into_iter().for_each(|p| sum.add(p));
+    Ok(sum)
 }
 
 /// A lane wide enough for one detector row's total and column moment.
