@@ -37,7 +37,7 @@ pub(super) trait Plane: Copy {
 const EIGHTS: usize = 32;
 const GROUP: usize = 8;
 /// Groups between a prefetch and its use.
-const AHEAD: usize = 2;
+const AHEAD: usize = 4;
 
 /// Digits waiting for their partners, by weight.
 struct Counter<P> {
@@ -54,6 +54,25 @@ struct Stream {
     masks: *const u16,
     words: *const u32,
     width: usize,
+}
+
+impl Stream {
+    /// Plane `k`, which is the next one.
+    ///
+    /// # Safety
+    /// The features of `P` are enabled; the stream holds the words that its masks announce, and room for one more load
+    /// behind them.
+    #[inline(always)]
+    unsafe fn next<P: Plane>(&mut self, k: usize) -> P {
+        // SAFETY: see above. Masks beyond the stream's width are loaded from what follows and count as zero.
+        unsafe {
+            let there = if k < self.width { u16::MAX } else { 0 };
+            let mask = self.masks.add(k).read() & there;
+            let plane = P::expand(self.words, mask);
+            self.words = self.words.add(mask.count_ones() as usize);
+            plane
+        }
+    }
 }
 
 /// See [`super::Kernel::sum_block`]; `planes` digits hold every sum.
@@ -91,8 +110,12 @@ pub(super) unsafe fn sum_block<P: Plane>(
             eights: [P::zero(); EIGHTS],
         };
         for (g, group) in pixels.chunks(GROUP).enumerate() {
-            for &pixel in pixels.iter().skip((g + AHEAD) * GROUP).take(GROUP) {
-                P::prefetch(words.as_ptr().wrapping_add(offsets[pixel as usize] as usize));
+            let ahead = ((g + AHEAD) * GROUP).min(pixels.len());
+            for &pixel in &pixels[ahead..(ahead + GROUP).min(pixels.len())] {
+                let stream = offsets[pixel as usize]..offsets[pixel as usize + 1];
+                for word in stream.step_by(PLANE_WORDS) {
+                    P::prefetch(words.as_ptr().wrapping_add(word as usize));
+                }
             }
             let mut streams = [empty; GROUP];
             let mut width = 0;
@@ -102,19 +125,12 @@ pub(super) unsafe fn sum_block<P: Plane>(
             }
             let mut carry = [P::zero(); 16];
             for (k, carry) in carry.iter_mut().enumerate().take(width) {
-                let next = |s: &mut Stream| {
-                    let there = if k < s.width { u16::MAX } else { 0 };
-                    let mask = s.masks.add(k).read() & there;
-                    let plane = P::expand(s.words, mask);
-                    s.words = s.words.add(mask.count_ones() as usize);
-                    plane
-                };
                 let [a, b, d, e, f, g, h, i] = &mut streams;
-                let (ones, twos_a) = c.ones[k].add(next(a), next(b));
-                let (ones, twos_b) = ones.add(next(d), next(e));
+                let (ones, twos_a) = c.ones[k].add(a.next(k), b.next(k));
+                let (ones, twos_b) = ones.add(d.next(k), e.next(k));
                 let (twos, fours_a) = c.twos[k].add(twos_a, twos_b);
-                let (ones, twos_a) = ones.add(next(f), next(g));
-                let (ones, twos_b) = ones.add(next(h), next(i));
+                let (ones, twos_a) = ones.add(f.next(k), g.next(k));
+                let (ones, twos_b) = ones.add(h.next(k), i.next(k));
                 let (twos, fours_b) = twos.add(twos_a, twos_b);
                 let (fours, eights) = c.fours[k].add(fours_a, fours_b);
                 (c.ones[k], c.twos[k], c.fours[k], *carry) = (ones, twos, fours, eights);
