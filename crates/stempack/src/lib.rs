@@ -52,8 +52,8 @@ pub use stempack_model::{
 };
 pub use stempack_products::{
     BrightFieldDisk, CenterOfMass, Deflections, DetectorMask, DetectorTurn, DiskEvidence, DpcRounding,
-    FrameSourceProducts, Moments, PatternSum, Products, ScanRegion, SumImage, Sums, Total, Values,
-    VirtualDetector, disk, display, dpc::log_spectrum, reference, stream_region,
+    FrameSourceProducts, Moments, PatternSum, Products, ScanRegion, ScanSelection, SumImage, Sums, Total,
+    Values, VirtualDetector, disk, display, dpc::log_spectrum, reference, stream_region,
 };
 pub use stempack_sources::{
     Candidate, Catalog, Explanation, Issue, LAYOUT_PROTOCOL, OpenOptions, ScalarImage, catalog, explain,
