@@ -9,6 +9,7 @@ mod error;
 mod frames;
 mod reduce;
 mod resident;
+mod selected;
 mod session;
 mod shardwise;
 
