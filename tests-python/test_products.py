@@ -278,15 +278,18 @@ class Products(unittest.TestCase):
                         for member in self.acquisition.members:
                             self.assertEqual(sizes[member.name], member.stat().st_size)
                         self.assertEqual(source["checks"], ["unchanged"])
+                        self.assertEqual(source["integrity"], "size and times of every member")
                         self.assertFalse(source["scan"]["stated"])
                     else:
                         self.assertEqual(source["source_identity_sha256"], identity)
                         self.assertIn("decoded", source["checks"])
                         self.assertFalse(source["sealed"])
+                        self.assertEqual(source["equality"], "not compared with the original")
         _, answer = cli.array("mean", self.acquisition.master, "--digest")
         source = answer.json["source"]
         self.assertEqual(source["source_identity_sha256"], identity)
         self.assertEqual(source["checks"], ["unchanged", "digest"])
+        self.assertEqual(source["integrity"], "sha256 of every member")
         for member in source["members"]:
             data = pathlib.Path(member["path"]).read_bytes()
             self.assertEqual(member["sha256"], hashlib.sha256(data).hexdigest())

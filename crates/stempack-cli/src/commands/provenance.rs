@@ -15,6 +15,9 @@ use stempack::{
 /// The program that made a result.
 pub(crate) const SOFTWARE: &str = concat!("stempack ", env!("CARGO_PKG_VERSION"));
 
+/// A product never compares a copy with its original.
+const NOT_COMPARED: &str = "not compared with the original";
+
 /// What a result is made from.
 pub(crate) struct Provenance {
     /// The source.
@@ -132,6 +135,8 @@ fn of_pack(pack: &PackFile) -> Value {
         "excluded_pixels": { "count": pack.excluded().len() },
         "quantities": pack_quantities(pack),
         "sealed": false,
+        "integrity": "sha256 of every shard read",
+        "equality": NOT_COMPARED,
         "checks": ["structure", "decoded"],
     });
     if let Some(mask) = manifest.detector_mask_sha256 {
@@ -157,6 +162,8 @@ fn of_qem(file: &QemFile) -> Value {
         "quantities": describe::quantities(&a.quantities),
         "background_subtraction": describe::background(a),
         "sealed": false,
+        "integrity": "sha256 of the header and every block read",
+        "equality": NOT_COMPARED,
         "checks": ["header", "body", "decoded"],
     });
     if let Some(identity) = copied_identity(file) {
@@ -186,6 +193,7 @@ fn of_original(a: &Acquisition, digests: Option<&[MemberDigest]>) -> Value {
         "excluded_pixels": excluded(&a.excluded),
         "quantities": describe::quantities(&a.quantities),
         "background_subtraction": describe::background(a),
+        "integrity": if digests.is_some() { "sha256 of every member" } else { "size and times of every member" },
         "checks": if digests.is_some() { json!(["unchanged", "digest"]) } else { json!(["unchanged"]) },
     });
     if let Some(shape) = a.shape() {
