@@ -1,4 +1,6 @@
 """Every product of every four-dimensional file of the corpus, against arrays read here with NumPy and h5py alone."""
+import hashlib
+import json
 import os
 import pathlib
 import struct
@@ -11,6 +13,7 @@ import hdf5plugin  # noqa: F401  registers the filters that h5py reads with
 import numpy as np
 
 import cli
+import schemas
 
 REAL = pathlib.Path(os.environ.get("STEMPACK_CORPUS", cli.ROOT.parent / "shared/corpus")) / "real"
 # Scan shapes that the files record, beside those of arrays that have four axes themselves.
@@ -263,6 +266,25 @@ class RealProducts(unittest.TestCase):
         others = {str(p.resolve()) for p in seen}
         missing = [a["path"] for a in frames if not {str(pathlib.Path(m["path"]).resolve()) for m in a["members"]} & others]
         self.assertEqual(missing, [])
+
+    def test_scalar_images_as_they_are_recorded(self):
+        for name in ("STEM_HAADF_Diffraction_Micro.emd", "fixture_velox.emd"):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                path = REAL / "velox" / name
+                with h5py.File(path) as file:
+                    (group,) = file["Data/Image"].values()
+                    want = group["Data"][()][..., 0]
+                got, answer = cli.array("image", path, "--total")
+                np.testing.assert_array_equal(got, want)
+                out = pathlib.Path(folder) / "image.h5"
+                self.assertEqual(cli.run("image", path, "--total", "--digest", "-o", out).code, 0)
+                with h5py.File(out) as file:
+                    np.testing.assert_array_equal(file["images/scalar_image"][()], want)
+                    document = json.loads(file["metadata"][()])
+                schemas.check(document)
+                digest = hashlib.sha256(path.read_bytes()).hexdigest()
+                self.assertEqual([m["sha256"] for m in document["source"]["members"]], [digest])
+                self.assertEqual((document["result"]["values"], document["result"]["fft_transforms"]), ("raw", 0))
 
 
 if __name__ == "__main__":

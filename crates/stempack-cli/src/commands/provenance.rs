@@ -97,6 +97,9 @@ impl Provenance {
         };
         if let Some(path) = container.filter(|_| self.digest) {
             source["file_sha256"] = sha256_file(path, context.task())?.to_hex().into();
+            if let Opened::Qem(file) = &self.what {
+                file.check_unchanged()?;
+            }
         }
         Ok(source)
     }
