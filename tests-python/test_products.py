@@ -239,6 +239,35 @@ class Products(unittest.TestCase):
                         self.assertEqual(answer.code, 0, answer)
                         self.assertEqual(json.loads(png_texts(out)["Metadata"]), metadata)
 
+    def test_provenance_beside_a_result(self):
+        path = self.sources["u16"]
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "bf.npy"
+            beside = out.with_name("bf.npy.json")
+            answer = cli.run("image", path, "--bf", "-o", out, "--provenance")
+            self.assertEqual((answer.code, answer.json["provenance"]), (0, str(beside)), answer)
+            document = json.loads(beside.read_text())
+            schemas.check(document)
+            array = np.load(out)
+            self.assertEqual(document["images"], {"bf": {"shape": list(array.shape), "dtype": str(array.dtype)}})
+            self.assertEqual(document["result"]["detector"], answer.json["detector"])
+            self.assertEqual(document["source"], answer.json["source"])
+            # Neither of the two is replaced, and neither appears without the other.
+            out.unlink()
+            cli.refused(self, cli.run("image", path, "--bf", "-o", out, "--provenance"), "destination_exists")
+            self.assertFalse(out.exists())
+            out.write_bytes(b"mine")
+            beside.unlink()
+            cli.refused(self, cli.run("image", path, "--bf", "-o", out, "--provenance"), "destination_exists")
+            self.assertEqual([p.name for p in out.parent.iterdir()], ["bf.npy"])
+            self.assertEqual(cli.run("image", path, "--bf", "-o", out, "--provenance", "--force").code, 0)
+            np.testing.assert_array_equal(np.load(out), array)
+            self.assertEqual(json.loads(beside.read_text()), document)
+            # A picture that cannot be made leaves nothing.
+            answer = cli.run("image", path, "--disk", "nan,0,1", "-o", out.with_name("x.npy"), "--provenance")
+            cli.refused(self, answer, "mask_geometry")
+            self.assertEqual(sorted(p.name for p in out.parent.iterdir()), ["bf.npy", "bf.npy.json"])
+
     def test_hdf5_is_published_whole_and_replaces_nothing(self):
         out = self.out("x.h5")
         out.write_bytes(b"mine")

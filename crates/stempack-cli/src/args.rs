@@ -101,6 +101,9 @@ pub(crate) struct Out {
     /// Result file: .npy or .h5 exact numbers, .png a picture, .tif 32-bit floats
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: PathBuf,
+    /// Write beside it, as OUT.json, what is known of the result and of what it was made from
+    #[arg(long)]
+    pub(crate) provenance: bool,
     /// Replace an existing file
     #[arg(long)]
     pub(crate) force: bool,

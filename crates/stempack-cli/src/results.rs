@@ -4,6 +4,7 @@ use crate::CliCode;
 use crate::args::{Look, Map, Out};
 use crate::commands::SOFTWARE;
 use serde_json::{Map as Object, Value, json};
+use std::path::Path;
 use stempack::display::{ColourMap, Contrast, Picture};
 use stempack::export::{
     NamedImage, NpyWriter, Output, ScaleBar, png::write_png, tiff::write_tiff, write_hdf5,
@@ -23,6 +24,9 @@ enum Format {
 pub(crate) struct Target {
     format: Format,
     output: Output,
+    /// What is known of the result, beside it.
+    provenance: Option<Output>,
+    replace: bool,
 }
 
 /// Numbers that are to be written.
@@ -105,7 +109,13 @@ impl Target {
             }
         };
         let output = Output::create(&out.output, out.force)?;
-        Ok(Target { format, output })
+        let beside = || {
+            let mut name = out.output.clone().into_os_string();
+            name.push(".json");
+            Output::create(Path::new(&name), out.force)
+        };
+        let provenance = out.provenance.then(beside).transpose()?;
+        Ok(Target { format, output, provenance, replace: out.force })
     }
 
     /// Whether the file will be a picture, which shows one page.
@@ -122,55 +132,90 @@ impl Target {
         facts: &Object<String, Value>,
         show: impl FnOnce() -> Shown,
     ) -> Result<Object<String, Value>> {
-        let mut said = Object::new();
-        let (array, shape) = (made.array, made.shape);
-        let Target { format, mut output } = self;
-        said.insert("output".into(), output.destination().display().to_string().into());
-        said.insert("shape".into(), json!(shape));
-        said.insert("dtype".into(), array.sample_type().as_str().into());
-        match format {
-            Format::Npy => {
-                let sizes: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
-                let mut writer = NpyWriter::new(output, array.sample_type(), &sizes)?;
-                writer.write(array)?;
-                writer.publish()?;
-            }
-            Format::Hdf5 => {
-                write_hdf5(&mut output, &made.images(), &made.metadata(schema, facts))?;
-                output.publish()?;
-            }
-            Format::Tiff => {
-                let values = array.to_f64();
-                let (height, width) = page(shape);
-                let pages: Vec<&[f64]> = values.chunks(height * width).collect();
-                write_tiff(&mut output, height, width, &pages, &made.metadata(schema, facts))?;
-                output.publish()?;
-                said.insert("file_dtype".into(), "float32".into());
-            }
-            Format::Png => {
-                let shown = show();
-                let mut picture = shown.picture.enlarge_small();
-                let mut about = Object::new();
-                if let Some(contrast) = shown.contrast {
-                    about.insert("low".into(), contrast.low.into());
-                    about.insert("high".into(), contrast.high.into());
+        let about = made.metadata(schema, facts);
+        let Target { format, output, provenance, replace } = self;
+        // First, so that a result never stands without it.
+        let mut beside = None;
+        if let Some(mut provenance) = provenance {
+            provenance.write(about.as_bytes())?;
+            provenance.write(b"\n")?;
+            let path = provenance.destination().to_owned();
+            provenance.publish()?;
+            beside = Some(path);
+        }
+        match write_result(format, output, made, about, show) {
+            Ok(mut said) => {
+                if let Some(path) = beside {
+                    said.insert("provenance".into(), path.display().to_string().into());
                 }
-                about.insert("enlarged".into(), picture.enlarged().into());
-                if let Some(label) = shown.scale.and_then(|s| s.draw(&mut picture)) {
-                    about.insert("scale_bar".into(), label.into());
+                Ok(said)
+            }
+            Err(error) => {
+                // One that replaced another cannot be taken back; the error is what has to be heard of.
+                if let Some(path) = beside.filter(|_| !replace) {
+                    let _ = std::fs::remove_file(path);
                 }
-                let texts = [
-                    ("Title".to_owned(), shown.description),
-                    ("Software".to_owned(), SOFTWARE.to_owned()),
-                    ("Metadata".to_owned(), made.metadata(schema, facts)),
-                ];
-                write_png(&mut output, &picture, &texts)?;
-                output.publish()?;
-                said.insert("picture".into(), Value::Object(about));
+                Err(error)
             }
         }
-        Ok(said)
     }
+}
+
+/// Writes and publishes the file itself.
+fn write_result(
+    format: Format,
+    mut output: Output,
+    made: &Made<'_>,
+    metadata: String,
+    show: impl FnOnce() -> Shown,
+) -> Result<Object<String, Value>> {
+    let mut said = Object::new();
+    let (array, shape) = (made.array, made.shape);
+    said.insert("output".into(), output.destination().display().to_string().into());
+    said.insert("shape".into(), json!(shape));
+    said.insert("dtype".into(), array.sample_type().as_str().into());
+    match format {
+        Format::Npy => {
+            let sizes: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
+            let mut writer = NpyWriter::new(output, array.sample_type(), &sizes)?;
+            writer.write(array)?;
+            writer.publish()?;
+        }
+        Format::Hdf5 => {
+            write_hdf5(&mut output, &made.images(), &metadata)?;
+            output.publish()?;
+        }
+        Format::Tiff => {
+            let values = array.to_f64();
+            let (height, width) = page(shape);
+            let pages: Vec<&[f64]> = values.chunks(height * width).collect();
+            write_tiff(&mut output, height, width, &pages, &metadata)?;
+            output.publish()?;
+            said.insert("file_dtype".into(), "float32".into());
+        }
+        Format::Png => {
+            let shown = show();
+            let mut picture = shown.picture.enlarge_small();
+            let mut about = Object::new();
+            if let Some(contrast) = shown.contrast {
+                about.insert("low".into(), contrast.low.into());
+                about.insert("high".into(), contrast.high.into());
+            }
+            about.insert("enlarged".into(), picture.enlarged().into());
+            if let Some(label) = shown.scale.and_then(|s| s.draw(&mut picture)) {
+                about.insert("scale_bar".into(), label.into());
+            }
+            let texts = [
+                ("Title".to_owned(), shown.description),
+                ("Software".to_owned(), SOFTWARE.to_owned()),
+                ("Metadata".to_owned(), metadata),
+            ];
+            write_png(&mut output, &picture, &texts)?;
+            output.publish()?;
+            said.insert("picture".into(), Value::Object(about));
+        }
+    }
+    Ok(said)
 }
 
 /// Height and width of one page.
