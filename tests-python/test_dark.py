@@ -68,6 +68,12 @@ class MeanDark(Temporary):
         mean, answer = cli.array("mean", path, *args)
         np.testing.assert_allclose(mean, self.less.astype("f8").sum((0, 1)) / 12, rtol=1e-11, atol=1e-12)
         self.assertEqual(answer.json["dark"], said)
+        part, answer = cli.array("mean", path, "--scan-rect", "1:3,0:2", *args)
+        np.testing.assert_allclose(part, self.less[1:3, :2].astype("f8").sum((0, 1)) / 4, rtol=1e-11, atol=1e-12)
+        self.assertEqual((answer.json["dark"], answer.json["positions"]), (said, 4))
+        stack, answer = cli.array("frame", path, "--at", "2,3", "--at", "0,1", *args)
+        self.assertEqual(stack.tobytes(), self.less[[2, 0], [3, 1]].tobytes())
+        self.assertEqual(answer.json["dark"], said)
         com, answer = cli.array("com", path, *args)
         y = np.arange(128.0)[:, None]
         f = self.less.astype("f8")

@@ -1,6 +1,6 @@
 //! The words of the command line and their help.
 
-use crate::parse::{Bytes, Numbers, Region, Scan, Sha256};
+use crate::parse::{Bytes, Numbers, Position, Region, Scan, Sha256};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -49,7 +49,7 @@ pub(crate) enum Verb {
     Verify(Verify),
     /// Show a packed file's header, sizes and capabilities
     Info(Info),
-    /// Write one diffraction pattern
+    /// Write one diffraction pattern, or several
     Frame(Frame),
     /// Write a virtual-detector image
     Image(Image),
@@ -57,8 +57,10 @@ pub(crate) enum Verb {
     Com(Com),
     /// Write beam deflections (DPC), or the phase they integrate to (iDPC)
     Dpc(Dpc),
-    /// Write the mean diffraction pattern
+    /// Write the mean diffraction pattern of the scan or a part of it
     Mean(Mean),
+    /// Say where the bright-field disk is, recorded or measured
+    Disk(Disk),
     /// Write frames back as an array
     Unpack(Unpack),
     /// Write a sealed copy of a packed file with more in its manifest
@@ -80,6 +82,9 @@ pub(crate) struct Input {
     /// Open an original whose format demands a calibration that is missing
     #[arg(long)]
     pub(crate) allow_uncalibrated: bool,
+    /// Hash every byte of FILE, so that the result says by its digest what it was made from
+    #[arg(long)]
+    pub(crate) digest: bool,
 }
 
 /// What is taken from every frame before a product.
@@ -93,9 +98,12 @@ pub(crate) struct DarkFrames {
 /// Where a result goes.
 #[derive(Debug, Args)]
 pub(crate) struct Out {
-    /// Result file: .npy exact numbers, .png a picture, .tif 32-bit floats
+    /// Result file: .npy or .h5 exact numbers, .png a picture, .tif 32-bit floats
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: PathBuf,
+    /// Write beside it, as OUT.json, what is known of the result and of what it was made from
+    #[arg(long)]
+    pub(crate) provenance: bool,
     /// Replace an existing file
     #[arg(long)]
     pub(crate) force: bool,
@@ -262,12 +270,25 @@ pub(crate) struct Enrich {
     /// Measure the bright-field disk and record it
     #[arg(long)]
     pub(crate) measure: bool,
+    /// Angle from the detector to the scan in degrees, recorded beside the disk
+    #[arg(long, value_name = "DEGREES", allow_hyphen_values = true, value_parser = degrees)]
+    pub(crate) rotation: Option<f64>,
+    /// The components are exchanged before that turn and back after it
+    #[arg(long, requires = "rotation")]
+    pub(crate) exchanged: bool,
     /// Record a digest of all stored bytes of every shard (u16 profile)
     #[arg(long)]
     pub(crate) envelopes: bool,
     /// Replace an existing file
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+fn degrees(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(degrees) if degrees.is_finite() => Ok(degrees),
+        _ => Err("expected an angle in degrees".into()),
+    }
 }
 
 #[derive(Debug, Args)]
@@ -283,9 +304,14 @@ pub(crate) struct Frame {
     #[command(flatten)]
     pub(crate) dark: DarkFrames,
     /// Scan row, counted from 0
-    pub(crate) row: usize,
+    #[arg(required_unless_present = "at", conflicts_with = "at")]
+    pub(crate) row: Option<usize>,
     /// Scan column, counted from 0
-    pub(crate) col: usize,
+    #[arg(required_unless_present = "at", conflicts_with = "at")]
+    pub(crate) col: Option<usize>,
+    /// Scan row and column of one frame of a stack; repeatable, in the order of the stack
+    #[arg(long, value_name = "R,C")]
+    pub(crate) at: Vec<Position>,
     /// The detector's own values, excluded pixels included
     #[arg(long, conflicts_with = "dark")]
     pub(crate) raw: bool,
@@ -406,6 +432,40 @@ impl std::str::FromStr for Rotation {
     }
 }
 
+/// Which scan positions are summed.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+#[command(next_help_heading = "Scan positions (all when absent)")]
+pub(crate) struct ScanPositions {
+    /// Scan rows and columns, half-open
+    #[arg(long, value_name = "R0:R1,C0:C1")]
+    pub(crate) scan_rect: Option<Region>,
+    /// Positions at most RADIUS scan steps from position (R, C)
+    #[arg(long, value_name = "R,C,RADIUS", allow_hyphen_values = true)]
+    pub(crate) scan_circle: Option<Numbers<3>>,
+    /// Positions that are 1 in a uint8 or bool array of the scan's shape
+    #[arg(long, value_name = "M.npy")]
+    pub(crate) scan_mask: Option<PathBuf>,
+}
+
+impl ScanPositions {
+    /// Whether nothing is chosen.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.scan_rect.is_none() && self.scan_circle.is_none() && self.scan_mask.is_none()
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Disk {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    #[command(flatten)]
+    pub(crate) dark: DarkFrames,
+    /// Measure it even where one is recorded; the recorded one stays the one that products use
+    #[arg(long)]
+    pub(crate) measure: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Mean {
     #[command(flatten)]
@@ -415,6 +475,8 @@ pub(crate) struct Mean {
     /// Write the exact 64-bit sum instead of the mean
     #[arg(long)]
     pub(crate) sum: bool,
+    #[command(flatten)]
+    pub(crate) positions: ScanPositions,
     #[command(flatten)]
     pub(crate) out: Out,
     #[command(flatten)]

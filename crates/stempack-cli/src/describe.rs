@@ -73,7 +73,8 @@ pub(crate) fn document(acquisition: &Acquisition, path: &str, view: &View<'_>) -
     doc
 }
 
-fn background(a: &Acquisition) -> Value {
+/// What the supplier declared about background subtraction.
+pub(crate) fn background(a: &Acquisition) -> Value {
     match &a.background {
         BackgroundSubtraction::Unknown => json!({ "state": "unknown" }),
         BackgroundSubtraction::AlreadySubtracted { file, sentence } => {
@@ -171,7 +172,8 @@ pub(crate) fn quantities(recorded: &BTreeMap<Quantity, Recorded<f64>>) -> Value 
     Value::Object(all)
 }
 
-fn members(a: &Acquisition, digests: Option<&[MemberDigest]>) -> Vec<Value> {
+/// Member files, with their digests where there are some.
+pub(crate) fn members(a: &Acquisition, digests: Option<&[MemberDigest]>) -> Vec<Value> {
     let member = |(index, m): (usize, &Member)| {
         let mut entry =
             json!({ "path": m.path.display().to_string(), "role": m.role.as_str(), "bytes": m.bytes });

@@ -66,6 +66,24 @@ impl FromStr for Region {
     }
 }
 
+/// `R,C`: a scan position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) row: usize,
+    pub(crate) col: usize,
+}
+
+impl FromStr for Position {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (row, col) = text.split_once(',')?;
+            Some(Position { row: row.trim().parse().ok()?, col: col.trim().parse().ok()? })
+        };
+        parse().ok_or_else(|| "expected scan row and column as R,C, for example 12,40".into())
+    }
+}
+
 /// So many comma-separated numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Numbers<const N: usize>(pub(crate) [f64; N]);
@@ -131,6 +149,11 @@ mod tests {
         assert_eq!(region("1:3,2:5"), Some((1..3, 2..5)));
         for bad in ["1:3", "1:3,2", "1:3,2:", "a:b,c:d", "1-3,2-5", "-1:3,0:1"] {
             assert_eq!(region(bad), None, "{bad}");
+        }
+        let position = |t: &str| t.parse::<Position>().map(|p| (p.row, p.col)).ok();
+        assert_eq!(position("12, 0"), Some((12, 0)));
+        for bad in ["", "1", "1,", "1,2,3", "-1,2", "1.5,2"] {
+            assert_eq!(position(bad), None, "{bad}");
         }
         let three = |t: &str| t.parse::<Numbers<3>>().map(|n| n.0).ok();
         assert_eq!(three("1,-2.5, 3e1"), Some([1.0, -2.5, 30.0]));

@@ -1,16 +1,21 @@
-//! How a product becomes the file that was asked for: `.npy` exact, `.png` a picture, `.tif` 32-bit floats.
+//! How a product becomes the file that was asked for: `.npy` and `.h5` exact, `.png` a picture, `.tif` 32-bit floats.
 
 use crate::CliCode;
 use crate::args::{Look, Map, Out};
+use crate::commands::SOFTWARE;
 use serde_json::{Map as Object, Value, json};
+use std::path::Path;
 use stempack::display::{ColourMap, Contrast, Picture};
-use stempack::export::{NpyWriter, Output, ScaleBar, png::write_png, tiff::write_tiff};
+use stempack::export::{
+    NamedImage, NpyWriter, Output, ScaleBar, png::write_png, tiff::write_tiff, write_hdf5,
+};
 use stempack::{Error, Result, SamplesRef, Total};
 
 /// The formats an extension may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Npy,
+    Hdf5,
     Png,
     Tiff,
 }
@@ -19,6 +24,56 @@ enum Format {
 pub(crate) struct Target {
     format: Format,
     output: Output,
+    /// What is known of the result, beside it.
+    provenance: Option<Output>,
+    replace: bool,
+}
+
+/// Numbers that are to be written.
+#[derive(Clone, Copy)]
+pub(crate) struct Made<'a> {
+    /// All of them.
+    pub(crate) array: SamplesRef<'a>,
+    /// Shape of the array; its last two sizes are those of every page.
+    pub(crate) shape: &'a [usize],
+    /// Names of the images that the array consists of: the whole, or one for each index of its first axis.
+    pub(crate) names: &'a [&'a str],
+}
+
+impl<'a> Made<'a> {
+    fn images(&self) -> Vec<NamedImage<'a>> {
+        let (array, names) = (self.array, self.names);
+        if let [name] = names {
+            return vec![NamedImage { name, values: array, shape: self.shape }];
+        }
+        let size = array.len() / names.len().max(1);
+        let shape = self.shape.get(1..).unwrap_or_default();
+        let plane = |(i, name): (usize, &&'a str)| NamedImage {
+            name,
+            values: array.slice(i * size..(i + 1) * size),
+            shape,
+        };
+        names.iter().enumerate().map(plane).collect()
+    }
+
+    /// `stempack.images/1`.
+    fn metadata(&self, schema: &str, facts: &Object<String, Value>) -> String {
+        let mut images = Object::new();
+        for image in self.images() {
+            let about = json!({ "shape": image.shape, "dtype": image.values.sample_type().as_str() });
+            images.insert(image.name.to_owned(), about);
+        }
+        let mut result = Object::new();
+        result.insert("schema".into(), schema.into());
+        let shared = |key: &str| matches!(key, "software" | "source");
+        result.extend(facts.iter().filter(|(k, _)| !shared(k)).map(|(k, v)| (k.clone(), v.clone())));
+        let mut document = Object::new();
+        document.insert("schema".into(), "stempack.images/1".into());
+        document.insert("images".into(), Value::Object(images));
+        document.insert("result".into(), Value::Object(result));
+        document.extend(facts.iter().filter(|(k, _)| shared(k)).map(|(k, v)| (k.clone(), v.clone())));
+        Value::Object(document).to_string()
+    }
 }
 
 /// A picture with what is written beside it.
@@ -39,6 +94,7 @@ impl Target {
         let extension = out.output.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
         let format = match extension.as_deref() {
             Some("npy") => Format::Npy,
+            Some("h5" | "hdf5") => Format::Hdf5,
             Some("png") => Format::Png,
             Some("tif" | "tiff") => Format::Tiff,
             _ => {
@@ -47,65 +103,119 @@ impl Target {
                     format!("`{}` names no output format", out.output.display()),
                 )
                 .with("path", out.output.display().to_string())
-                .hint("end the name in .npy (exact numbers), .png (a picture) or .tif (32-bit floats)"));
+                .hint(
+                    "end the name in .npy or .h5 (exact numbers), .png (a picture) or .tif (32-bit floats)",
+                ));
             }
         };
         let output = Output::create(&out.output, out.force)?;
-        Ok(Target { format, output })
+        let beside = || {
+            let mut name = out.output.clone().into_os_string();
+            name.push(".json");
+            Output::create(Path::new(&name), out.force)
+        };
+        let provenance = out.provenance.then(beside).transpose()?;
+        Ok(Target { format, output, provenance, replace: out.force })
     }
 
-    /// Writes the array, a picture of it, or floats; returns what JSON says of the file.
-    ///
-    /// `shape` is that of the array; its last two sizes are those of every page.
+    /// Whether the file will be a picture, which shows one page.
+    pub(crate) fn is_picture(&self) -> bool {
+        self.format == Format::Png
+    }
+
+    /// Writes the array, a picture of it, or floats; returns what JSON says of the file. `facts` are what the result of
+    /// `schema` says of its numbers; files that have a place for it carry it.
     pub(crate) fn write(
         self,
-        array: SamplesRef<'_>,
-        shape: &[usize],
+        made: &Made<'_>,
+        schema: &str,
+        facts: &Object<String, Value>,
         show: impl FnOnce() -> Shown,
     ) -> Result<Object<String, Value>> {
-        let mut said = Object::new();
-        let Target { format, mut output } = self;
-        said.insert("output".into(), output.destination().display().to_string().into());
-        said.insert("shape".into(), json!(shape));
-        said.insert("dtype".into(), array.sample_type().as_str().into());
-        match format {
-            Format::Npy => {
-                let sizes: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
-                let mut writer = NpyWriter::new(output, array.sample_type(), &sizes)?;
-                writer.write(array)?;
-                writer.publish()?;
-            }
-            Format::Tiff => {
-                let values = array.to_f64();
-                let (height, width) = page(shape);
-                let pages: Vec<&[f64]> = values.chunks(height * width).collect();
-                write_tiff(&mut output, height, width, &pages)?;
-                output.publish()?;
-                said.insert("file_dtype".into(), "float32".into());
-            }
-            Format::Png => {
-                let shown = show();
-                let mut picture = shown.picture.enlarge_small();
-                let mut about = Object::new();
-                if let Some(contrast) = shown.contrast {
-                    about.insert("low".into(), contrast.low.into());
-                    about.insert("high".into(), contrast.high.into());
+        let about = made.metadata(schema, facts);
+        let Target { format, output, provenance, replace } = self;
+        // First, so that a result never stands without it.
+        let mut beside = None;
+        if let Some(mut provenance) = provenance {
+            provenance.write(about.as_bytes())?;
+            provenance.write(b"\n")?;
+            let path = provenance.destination().to_owned();
+            provenance.publish()?;
+            beside = Some(path);
+        }
+        match write_result(format, output, made, about, show) {
+            Ok(mut said) => {
+                if let Some(path) = beside {
+                    said.insert("provenance".into(), path.display().to_string().into());
                 }
-                about.insert("enlarged".into(), picture.enlarged().into());
-                if let Some(label) = shown.scale.and_then(|s| s.draw(&mut picture)) {
-                    about.insert("scale_bar".into(), label.into());
+                Ok(said)
+            }
+            Err(error) => {
+                // One that replaced another cannot be taken back; the error is what has to be heard of.
+                if let Some(path) = beside.filter(|_| !replace) {
+                    let _ = std::fs::remove_file(path);
                 }
-                let texts = [
-                    ("Title".to_owned(), shown.description),
-                    ("Software".to_owned(), concat!("stempack ", env!("CARGO_PKG_VERSION")).to_owned()),
-                ];
-                write_png(&mut output, &picture, &texts)?;
-                output.publish()?;
-                said.insert("picture".into(), Value::Object(about));
+                Err(error)
             }
         }
-        Ok(said)
     }
+}
+
+/// Writes and publishes the file itself.
+fn write_result(
+    format: Format,
+    mut output: Output,
+    made: &Made<'_>,
+    metadata: String,
+    show: impl FnOnce() -> Shown,
+) -> Result<Object<String, Value>> {
+    let mut said = Object::new();
+    let (array, shape) = (made.array, made.shape);
+    said.insert("output".into(), output.destination().display().to_string().into());
+    said.insert("shape".into(), json!(shape));
+    said.insert("dtype".into(), array.sample_type().as_str().into());
+    match format {
+        Format::Npy => {
+            let sizes: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
+            let mut writer = NpyWriter::new(output, array.sample_type(), &sizes)?;
+            writer.write(array)?;
+            writer.publish()?;
+        }
+        Format::Hdf5 => {
+            write_hdf5(&mut output, &made.images(), &metadata)?;
+            output.publish()?;
+        }
+        Format::Tiff => {
+            let values = array.to_f64();
+            let (height, width) = page(shape);
+            let pages: Vec<&[f64]> = values.chunks(height * width).collect();
+            write_tiff(&mut output, height, width, &pages, &metadata)?;
+            output.publish()?;
+            said.insert("file_dtype".into(), "float32".into());
+        }
+        Format::Png => {
+            let shown = show();
+            let mut picture = shown.picture.enlarge_small();
+            let mut about = Object::new();
+            if let Some(contrast) = shown.contrast {
+                about.insert("low".into(), contrast.low.into());
+                about.insert("high".into(), contrast.high.into());
+            }
+            about.insert("enlarged".into(), picture.enlarged().into());
+            if let Some(label) = shown.scale.and_then(|s| s.draw(&mut picture)) {
+                about.insert("scale_bar".into(), label.into());
+            }
+            let texts = [
+                ("Title".to_owned(), shown.description),
+                ("Software".to_owned(), SOFTWARE.to_owned()),
+                ("Metadata".to_owned(), metadata),
+            ];
+            write_png(&mut output, &picture, &texts)?;
+            output.publish()?;
+            said.insert("picture".into(), Value::Object(about));
+        }
+    }
+    Ok(said)
 }
 
 /// Height and width of one page.

@@ -10,6 +10,7 @@ mod frames;
 mod held;
 mod reduce;
 mod resident;
+mod selected;
 mod session;
 mod shardwise;
 

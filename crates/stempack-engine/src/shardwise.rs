@@ -6,11 +6,12 @@ use crate::frames::{Frames, Shards};
 use crate::held::Held;
 use crate::reduce::{self, Sign, max_count};
 use crate::resident::staged_bytes;
+use crate::selected::{self, Chosen};
 use std::sync::{Arc, Mutex, PoisonError};
 use stempack_codecs::counts::Counts;
 use stempack_containers::pack::PackFile;
 use stempack_model::{Error, Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
-use stempack_products::{DetectorMask, Moments, PatternSum, Products, SumImage, Sums};
+use stempack_products::{DetectorMask, Moments, PatternSum, Products, ScanSelection, SumImage, Sums};
 
 /// Loads and authenticates the shard that a question needs, and keeps the last one.
 #[derive(Debug)]
@@ -146,6 +147,31 @@ impl Products for ShardReader {
             row: m.row.into(),
             col: m.col.into(),
         })
+    }
+
+    fn selection_sum(&self, selection: &ScanSelection, task: &Task) -> Result<PatternSum> {
+        let shape = self.frames.shape;
+        selection.check_scan(shape.scan)?;
+        PatternSum::check_bound(selection.positions(), self.max_value())?;
+        let (each, all) = (self.pack.scans_per_shard() as u64, shape.scan.positions() as u64);
+        let mut sums = vec![0u64; shape.detector.pixels()];
+        task.begin("sum of frames", self.pack.resident_bytes());
+        for (ordinal, record) in self.pack.shards().iter().enumerate() {
+            task.check()?;
+            let first = ordinal as u64 * each;
+            let scans = first..(first + each).min(all);
+            // Shards without a chosen position are neither read nor authenticated.
+            if selection.runs().iter().any(|run| run.start < scans.end && run.end > scans.start) {
+                let loaded = self.shard(ordinal)?;
+                if let Some(chosen) = Chosen::in_shard(selection, scans, &loaded.shard) {
+                    let (widths, excluded) = (&loaded.max_widths, &self.frames.excluded);
+                    selected::add(&loaded.shard, widths, &chosen, excluded, &mut sums, task)?;
+                }
+            }
+            task.advance(record.decoded_bytes);
+        }
+        task.finish();
+        Ok(PatternSum { shape: shape.detector, sums: sums.into(), positions: selection.positions() })
     }
 
     fn working_frame(&self, row: usize, col: usize) -> Result<Samples> {

@@ -88,31 +88,34 @@ impl Deflections {
         Deflections { shape: self.shape, row, col }
     }
 
-    /// Mean squared curl over interior positions, by central differences: ∂col/∂row − ∂row/∂col. `None` for scans
-    /// without interior.
+    /// Mean squared curl over interior positions, by central differences: ∂col/∂row − ∂row/∂col. Positions next to one
+    /// without a deflection do not count; `None` where no position is left, as in scans without interior.
     pub fn curl(&self) -> Option<f64> {
         let (rows, cols) = (self.shape.rows(), self.shape.cols());
         if rows < 3 || cols < 3 {
             return None;
         }
-        let mut sum = 0.0;
+        let (mut sum, mut count) = (0.0, 0u64);
         for r in 1..rows - 1 {
             for c in 1..cols - 1 {
                 let at = r * cols + c;
                 let down = f64::from(self.col[at + cols]) - f64::from(self.col[at - cols]);
                 let along = f64::from(self.row[at + 1]) - f64::from(self.row[at - 1]);
                 let curl = (down - along) / 2.0;
-                sum += curl * curl;
+                if curl.is_finite() {
+                    sum += curl * curl;
+                    count += 1;
+                }
             }
         }
-        Some(sum / ((rows - 2) * (cols - 2)) as f64)
+        (count > 0).then(|| sum / count as f64)
     }
 
     /// The turn whose field has the smallest [`curl`](Self::curl): 180 angles evenly over 0…180 degrees, both ends
     /// included, in both orders of components. The sign stays open: a field turned by 180 degrees has the same curl.
     ///
     /// # Errors
-    /// `scan_too_small` for scans without interior positions.
+    /// `scan_too_small` where no interior position has deflections on all four sides.
     pub fn least_curl(&self) -> Result<DetectorTurn> {
         const ANGLES: usize = 180;
         let mut best: Option<(f64, DetectorTurn)> = None;
@@ -164,7 +167,10 @@ impl Deflections {
 fn too_small(scan: ScanShape) -> Error {
     Error::new(
         ProductCode::ScanTooSmall,
-        format!("a {scan} scan has no interior positions, at least 3×3 are needed to compare rotations"),
+        format!(
+            "a {scan} scan has no interior positions between centres of mass, at least 3×3 are needed to compare \
+             rotations"
+        ),
     )
     .hint("state the rotation")
 }
@@ -270,6 +276,19 @@ mod tests {
         let found = seen.least_curl().unwrap();
         assert!(!found.exchanged && (found.degrees - 40.0).abs() <= 1.1, "{found:?}");
         assert_eq!(field(2, 30, |_, _| (0.0, 0.0)).least_curl().unwrap_err().code(), "scan_too_small");
+    }
+
+    /// A frame of floats without a total has no deflection; it must not decide how the others are turned.
+    #[test]
+    fn positions_without_a_deflection_do_not_count() {
+        let gradient = field(12, 9, |r, c| (2.0 * r + c, r - 3.0 * c));
+        let mut seen = gradient.turned(DetectorTurn { degrees: -70.0, exchanged: false });
+        let found = seen.least_curl().unwrap();
+        assert!(seen.turned(found).curl().unwrap() < 1e-2, "{found:?}");
+        (seen.row[4 * 9 + 5], seen.col[4 * 9 + 5]) = (f32::NAN, f32::NAN);
+        assert_eq!(seen.least_curl().unwrap(), found);
+        seen.row.fill(f32::NAN);
+        assert_eq!(seen.least_curl().unwrap_err().code(), "scan_too_small");
     }
 
     #[test]

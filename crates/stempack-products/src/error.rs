@@ -25,5 +25,11 @@ error_codes! {
         ScanTooSmall = "scan_too_small", Usage;
         /// A scan region is empty or leaves the scan.
         RegionOutside = "region_outside", Usage;
+        /// A scan region holds no position.
+        RegionEmpty = "region_empty", Usage;
+        /// A scan region's centre or radius is not finite, or its radius negative.
+        RegionGeometry = "region_geometry", Usage;
+        /// A scan mask belongs to a scan of another shape.
+        ScanMaskShape = "scan_mask_shape", Conflict;
     }
 }

@@ -17,6 +17,8 @@ pub mod pattern;
 mod reduce;
 pub mod reference;
 pub mod region;
+mod selected;
+pub mod selection;
 pub mod sum_image;
 
 use stempack_model::{Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
@@ -30,6 +32,7 @@ pub use moments::{CenterOfMass, Moments};
 pub use original::FrameSourceProducts;
 pub use pattern::PatternSum;
 pub use region::{ScanRegion, Values, stream_region};
+pub use selection::ScanSelection;
 pub use sum_image::{SumImage, Sums, Total};
 
 /// What can be asked of an acquisition, whoever answers: an original read frame by frame or a compressed resident.
@@ -91,4 +94,35 @@ pub trait Products: Send + Sync {
     /// # Errors
     /// As [`working_frame`](Products::working_frame), and `cancelled`.
     fn working_positions(&self, first: u64, into: SamplesMut<'_>, task: &Task) -> Result<()>;
+
+    /// Sum of the working samples of the chosen scan positions at each detector pixel: what
+    /// [`pattern_sum`](Products::pattern_sum) would be of a scan that consists of these positions, in their order.
+    /// Frames that are not chosen are not read.
+    ///
+    /// # Errors
+    /// `region_outside` for a selection of another scan; `sum_overflow` when a sum does not fit 64 bits; `over_budget`;
+    /// as [`working_positions`](Products::working_positions).
+    fn selection_sum(&self, selection: &ScanSelection, task: &Task) -> Result<PatternSum> {
+        selected::sum(self, selection, task)
+    }
+
+    /// The frames of any scan positions, one after the other in the order of the list, in which a position may be more
+    /// than once. All of them are held at once.
+    ///
+    /// # Errors
+    /// `region_empty` for an empty list; `out_of_range` outside the scan; `over_budget` where the memory budget does not
+    /// hold the frames; as [`raw_positions`](Products::raw_positions) and
+    /// [`working_positions`](Products::working_positions).
+    fn frames(&self, positions: &[(usize, usize)], values: Values, task: &Task) -> Result<Samples> {
+        selected::frames(self, positions, values, task)
+    }
+
+    /// Fails when what frames are read from is no longer what was opened. Whoever reads frames by position calls this
+    /// after the last one. Implementations that authenticate what they read have nothing to compare.
+    ///
+    /// # Errors
+    /// The implementation's own code.
+    fn check_unchanged(&self) -> Result<()> {
+        Ok(())
+    }
 }

@@ -1,6 +1,6 @@
 //! Products straight from an original: frames are streamed once, in bounded windows, and never all held.
 
-use crate::reduce::{self, MomentsOut, PatternSums, Sample};
+use crate::reduce::{self, MomentsOut, PatternSums, Sample, with_type};
 use crate::region::{FrameSize, read_ahead};
 use crate::{DetectorMask, Moments, PatternSum, ProductCode, Products, SumImage, Sums};
 use std::sync::Arc;
@@ -14,21 +14,6 @@ use stempack_model::{
 pub struct FrameSourceProducts {
     source: Arc<dyn FrameSource>,
     shape: Shape4,
-}
-
-/// Runs a generic expression with the Rust type of a sample type.
-macro_rules! with_type {
-    ($sample:expr, $t:ident => $do:expr) => {
-        with_type!(@arms $sample, $t, $do, U8 u8, U16 u16, U32 u32, U64 u64, I8 i8, I16 i16, I32 i32, I64 i64, F32 f32, F64 f64)
-    };
-    (@arms $sample:expr, $t:ident, $do:expr, $($name:ident $rust:ident),*) => {
-        match $sample {
-            $(SampleType::$name => {
-                type $t = $rust;
-                $do
-            })*
-        }
-    };
 }
 
 impl FrameSourceProducts {
@@ -174,14 +159,8 @@ impl FrameSourceProducts {
             sums.add_frames(frames);
             Ok(())
         })?;
-        let sums = sums.finish(&self.exclusions().pixels).map_err(|pixel| {
-            let (row, col) = (pixel / detector.cols(), pixel % detector.cols());
-            Error::new(
-                ProductCode::SumOverflow,
-                format!("the sum of all frames at pixel ({row}, {col}) exceeds 64 bits"),
-            )
-            .with("pixel", pixel)
-        })?;
+        let sums =
+            sums.finish(&self.exclusions().pixels).map_err(|pixel| PatternSum::overflow(detector, pixel))?;
         Ok(PatternSum { shape: detector, sums: sums.into(), positions })
     }
 
@@ -279,5 +258,8 @@ impl Products for FrameSourceProducts {
         self.positions(first, into.reborrow(), task)?;
         self.clear(into);
         Ok(())
+    }
+    fn check_unchanged(&self) -> Result<()> {
+        self.source.check_unchanged()
     }
 }

@@ -29,6 +29,13 @@ impl PatternSum {
         ))
     }
 
+    /// The refusal of a pixel whose sum does not fit.
+    pub(crate) fn overflow(detector: DetectorShape, pixel: usize) -> Error {
+        let (row, col) = (pixel / detector.cols(), pixel % detector.cols());
+        let message = format!("the sum of all frames at pixel ({row}, {col}) exceeds 64 bits");
+        Error::new(ProductCode::SumOverflow, message).with("pixel", pixel)
+    }
+
     /// Sum divided by the number of scan positions.
     pub fn mean(&self) -> Vec<f64> {
         let n = self.positions as f64;

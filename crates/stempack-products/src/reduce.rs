@@ -140,6 +140,22 @@ without_lanes! {
     F64, f64, f64, Compensated;
 }
 
+/// Runs a generic expression with the Rust type of a sample type.
+macro_rules! with_type {
+    ($sample:expr, $t:ident => $do:expr) => {
+        with_type!(@arms $sample, $t, $do, U8 u8, U16 u16, U32 u32, U64 u64, I8 i8, I16 i16, I32 i32, I64 i64, F32 f32, F64 f64)
+    };
+    (@arms $sample:expr, $t:ident, $do:expr, $($name:ident $rust:ident),*) => {
+        match $sample {
+            $(stempack_model::SampleType::$name => {
+                type $t = $rust;
+                $do
+            })*
+        }
+    };
+}
+pub(crate) use with_type;
+
 /// The lowest index whose sum did not fit.
 struct Overflow(AtomicUsize);
 

@@ -140,6 +140,31 @@ pub fn pattern_sum(shape: Shape4, frames: Frames<'_>, exclusions: &Exclusions) -
     Some(PatternSum { shape: shape.detector, sums, positions: shape.scan.positions() as u64 })
 }
 
+/// Σ of working samples over the scan positions where `chosen(scan_row, scan_col)` holds, at each detector pixel.
+pub fn selection_sum(
+    shape: Shape4,
+    frames: Frames<'_>,
+    exclusions: &Exclusions,
+    chosen: &dyn Fn(usize, usize) -> bool,
+) -> Option<PatternSum> {
+    let mut lists = vec![Vec::new(); shape.detector.pixels()];
+    let mut positions = 0;
+    for scan_row in 0..shape.scan.rows() {
+        for scan_col in 0..shape.scan.cols() {
+            if !chosen(scan_row, scan_col) {
+                continue;
+            }
+            positions += 1;
+            let position = scan_row * shape.scan.cols() + scan_col;
+            for (row, col, term) in admitted(shape, frames, exclusions, position) {
+                lists[row * shape.detector.cols() + col].push(term);
+            }
+        }
+    }
+    let sums = sums(frames(0).sample_type(), &lists)?;
+    Some(PatternSum { shape: shape.detector, sums, positions })
+}
+
 /// Total and first moments of each working frame.
 pub fn moments(shape: Shape4, frames: Frames<'_>, exclusions: &Exclusions) -> Option<Moments> {
     let (mut total, mut row, mut col) = (Vec::new(), Vec::new(), Vec::new());

@@ -29,7 +29,7 @@ impl Values {
         }
     }
     /// The type these samples have in `products`.
-    pub fn sample_type(self, products: &dyn Products) -> SampleType {
+    pub fn sample_type<P: Products + ?Sized>(self, products: &P) -> SampleType {
         match self {
             Values::Raw => products.sample_type(),
             Values::Working => products.working_type(),
@@ -100,7 +100,8 @@ impl ScanRegion {
 /// `sink` is given the number of frames already passed and the frames.
 ///
 /// # Errors
-/// `over_budget` when not even two frames fit; whatever reading or `sink` fails with; `cancelled`.
+/// `over_budget` when not even two frames fit; whatever reading or `sink` fails with; the code of a source that changed
+/// meanwhile; `cancelled`.
 pub fn stream_region(
     products: &dyn Products,
     region: &ScanRegion,
@@ -127,7 +128,8 @@ pub fn stream_region(
         sink(passed, samples)?;
         passed += count;
         Ok(())
-    })
+    })?;
+    products.check_unchanged()
 }
 
 /// Size of one frame.

@@ -26,7 +26,7 @@ mod opened;
 mod qem;
 
 pub use bench::{BenchReport, Timing, bench};
-pub use bright_field::bright_field_disk;
+pub use bright_field::{MEASURED_DISK_METHOD, bright_field_disk, measured_disk, recorded_disk};
 pub use dark::{Dark, DarkProducts};
 pub use opened::{Opened, PackInfo, is_qem, open, open_original, open_source, original_products};
 pub use qem::QemProducts;
@@ -52,8 +52,8 @@ pub use stempack_model::{
 };
 pub use stempack_products::{
     BrightFieldDisk, CenterOfMass, Deflections, DetectorMask, DetectorTurn, DiskEvidence, DpcRounding,
-    FrameSourceProducts, Moments, PatternSum, Products, ScanRegion, SumImage, Sums, Total, Values,
-    VirtualDetector, disk, display, dpc::log_spectrum, reference, stream_region,
+    FrameSourceProducts, Moments, PatternSum, Products, ScanRegion, ScanSelection, SumImage, Sums, Total,
+    Values, VirtualDetector, disk, display, dpc::log_spectrum, reference, stream_region,
 };
 pub use stempack_sources::{
     Candidate, Catalog, Explanation, Issue, LAYOUT_PROTOCOL, OpenOptions, ScalarImage, catalog, explain,

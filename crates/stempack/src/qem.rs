@@ -89,4 +89,7 @@ impl Products for QemProducts {
     fn working_positions(&self, first: u64, into: SamplesMut<'_>, task: &Task) -> Result<()> {
         self.working.working_positions(first, into, task)
     }
+    fn check_unchanged(&self) -> Result<()> {
+        self.raw.check_unchanged()
+    }
 }

@@ -3,7 +3,8 @@
 use super::opened;
 use crate::args::Com;
 use crate::context::{Context, Outcome};
-use crate::results::{Shown, Target};
+use crate::results::{Made, Shown, Target};
+use serde_json::Map;
 use stempack::display::Picture;
 use stempack::{Result, SamplesRef};
 
@@ -13,15 +14,6 @@ pub(crate) fn run(args: &Com, context: &Context) -> Result<Outcome> {
     let moments = opened.products().moments(context.task())?;
     let com = moments.center_of_mass();
     let shape = [2, com.shape.rows(), com.shape.cols()];
-    let mut said = target.write(SamplesRef::F64(&com.values), &shape, || Shown {
-        picture: Picture::of_directions(&moments),
-        contrast: None,
-        scale: opened.scan_scale(),
-        description: format!(
-            "centre of mass of {} relative to its mean: hue is direction, brightness distance",
-            opened.label()
-        ),
-    })?;
     let defined = moments.defined();
     let empty = defined.iter().filter(|&&d| !d).count();
     let mean = [com.rows(), com.cols()].map(|v| {
@@ -32,11 +24,23 @@ pub(crate) fn run(args: &Com, context: &Context) -> Result<Outcome> {
             n => there.sum::<f64>() / n as f64,
         }
     });
+    let mut said = Map::new();
     said.insert("unit".into(), "detector pixel".into());
     said.insert("values".into(), "working".into());
     said.insert("mean".into(), mean.to_vec().into());
     said.insert("positions_without_counts".into(), empty.into());
     let text = format!("centre of mass, mean ({:.3}, {:.3}) detector pixels", mean[0], mean[1]);
-    opened.report("stempack.com/1", said, &text, context);
+    said.insert("fft_transforms".into(), 0.into());
+    let made = Made { array: SamplesRef::F64(&com.values), shape: &shape, names: &["com_row", "com_col"] };
+    let show = || Shown {
+        picture: Picture::of_directions(&moments),
+        contrast: None,
+        scale: opened.scan_scale(),
+        description: format!(
+            "centre of mass of {} relative to its mean: hue is direction, brightness distance",
+            opened.label()
+        ),
+    };
+    opened.provenance().deliver("stempack.com/1", target, &made, said, &text, show, context)?;
     Ok(Outcome::Done)
 }

@@ -1,13 +1,15 @@
 //! `enrich`: a new sealed copy of a pack with proven additions to its manifest; the input stays as it is.
 
+use super::provenance::calibration_document;
 use crate::CliCode;
 use crate::args::Enrich;
 use crate::clock::now_utc;
 use crate::context::{Context, Outcome};
+use crate::parse::Numbers;
 use serde_json::json;
 use stempack::{
-    BrightFieldDisk, DetectorCalibration, Digest, Enrichment, Error, OpenOptions, Opened, Result,
-    bright_field_disk,
+    DetectorCalibration, Digest, Enrichment, Error, MEASURED_DISK_METHOD, OpenOptions, Opened, Result,
+    measured_disk,
 };
 
 pub(crate) fn run(args: &Enrich, context: &Context) -> Result<Outcome> {
@@ -18,7 +20,7 @@ pub(crate) fn run(args: &Enrich, context: &Context) -> Result<Outcome> {
     let calibration = calibration(args, &Opened::Pack(pack.clone()), context)?;
     if calibration.is_none() && args.raw_values.is_none() && !args.envelopes {
         return Err(Error::new(CliCode::Usage, "nothing to add")
-            .hint("give --raw-values, --disk, --measure or --envelopes"));
+            .hint("give --raw-values, --disk, --measure, --rotation or --envelopes"));
     }
     let enrichment = Enrichment {
         raw_values: args.raw_values.clone(),
@@ -35,9 +37,7 @@ pub(crate) fn run(args: &Enrich, context: &Context) -> Result<Outcome> {
         "output_sha256": report.output_sha256.to_hex(),
         "receipt": report.receipt.display().to_string(),
         "enriched_from_sha256": expected.to_hex(),
-        "bright_field_disk": calibration.map(|c| json!({
-            "centre": c.centre_px, "bright_field_radius": c.bright_field_radius_px, "method": c.method,
-        })),
+        "bright_field_disk": calibration.as_ref().map(calibration_document),
     });
     context.printer.result("stempack.enrich/1", document, || {
         format!(
@@ -51,20 +51,34 @@ pub(crate) fn run(args: &Enrich, context: &Context) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The calibration that is stated or measured.
+/// The calibration that is to be recorded: what is stated or measured now, else what the file records.
 fn calibration(args: &Enrich, opened: &Opened, context: &Context) -> Result<Option<DetectorCalibration>> {
-    let (centre_px, bright_field_radius_px, method) = match (&args.disk, args.measure) {
-        (Some(numbers), _) => {
-            let [row, col, radius] = numbers.0;
-            ([row, col], radius, "stated-by-user")
-        }
-        (None, true) => {
-            let products = opened.products(context.task())?;
-            let BrightFieldDisk { centre_row, centre_col, radius, .. } =
-                bright_field_disk(opened, products.as_ref(), context.task())?;
-            ([centre_row, centre_col], radius, "mean-diffraction-half-maximum")
-        }
-        (None, false) => return Ok(None),
+    if args.disk.is_none() && !args.measure && args.rotation.is_none() {
+        return Ok(None);
+    }
+    let Opened::Pack(pack) = opened else { return Ok(None) };
+    let recorded = pack.manifest().calibration.clone();
+    let turn = args.rotation.map(|degrees| (degrees, args.exchanged));
+    let dpc = turn.or_else(|| recorded.as_ref().and_then(|c| c.dpc));
+    let of = |centre_px, bright_field_radius_px, method: &str| DetectorCalibration {
+        centre_px,
+        bright_field_radius_px,
+        dpc,
+        method: method.to_owned(),
     };
-    Ok(Some(DetectorCalibration { centre_px, bright_field_radius_px, dpc: None, method: method.to_owned() }))
+    if let Some(Numbers([row, col, radius])) = args.disk {
+        return Ok(Some(of([row, col], radius, "stated-by-user")));
+    }
+    if args.measure {
+        let products = opened.products(context.task())?;
+        let disk = measured_disk(products.as_ref(), context.task())?;
+        return Ok(Some(of([disk.centre_row, disk.centre_col], disk.radius, MEASURED_DISK_METHOD)));
+    }
+    match recorded {
+        Some(recorded) => Ok(Some(DetectorCalibration { dpc, ..recorded })),
+        None => {
+            Err(Error::new(CliCode::Usage, "a rotation is recorded beside a disk, and the file records none")
+                .hint("give --disk or --measure too"))
+        }
+    }
 }

@@ -2,12 +2,13 @@
 
 use super::angles::Angles;
 use super::opened::{self, Opened};
+use super::provenance::Provenance;
 use crate::CliCode;
 use crate::args::{Detector, Image, Unit};
 use crate::context::{Context, Outcome};
 use crate::parse::Numbers;
-use crate::results::{Shown, Target, picture, sum_value};
-use serde_json::{Value, json};
+use crate::results::{Made, Shown, Target, picture, sum_value};
+use serde_json::{Map, Value, json};
 use stempack::display::ColourMap;
 use stempack::export::{ScaleBar, read_mask};
 use stempack::{DetectorMask, Error, Quantity, Result, SamplesRef, Total, VirtualDetector, log_spectrum};
@@ -19,7 +20,7 @@ pub(crate) fn run(args: &Image, context: &Context) -> Result<Outcome> {
     let target = Target::new(&args.out)?;
     let what = opened::what(&args.input)?;
     if what.acquisition().is_some_and(stempack::is_scalar_image) {
-        return scalar(args, &what, target, context);
+        return scalar(args, what, target, context);
     }
     let opened = opened::questions(what, &args.input, args.dark.dark.as_deref(), context)?;
     let products = opened.products();
@@ -28,16 +29,7 @@ pub(crate) fn run(args: &Image, context: &Context) -> Result<Outcome> {
     let size = (image.shape.rows(), image.shape.cols());
     let spectrum = args.fft.then(|| log_spectrum(&image.values.to_f64(), size));
     let array = spectrum.as_ref().map_or(image.values.samples(), |s| SamplesRef::F32(s));
-    let mut said = target.write(array, &[size.0, size.1], || {
-        let numbers = array.to_f64();
-        let (picture, contrast) =
-            picture(size, &numbers, numbers.iter().copied(), &args.look, ColourMap::Grey);
-        let what = if args.fft { "spectrum of the " } else { "" };
-        let description = format!("{what}{} of {}", chosen.sentence, opened.label());
-        // Frequencies have no length on the specimen.
-        let scale = if args.fft { None } else { opened.scan_scale() };
-        Shown { picture, contrast, scale, description }
-    })?;
+    let mut said = Map::new();
     said.insert("sum".into(), sum_value(image.sum()));
     said.insert("mode".into(), opened.mode().into());
     said.insert("values".into(), "working".into());
@@ -45,12 +37,23 @@ pub(crate) fn run(args: &Image, context: &Context) -> Result<Outcome> {
     said.insert("detector".into(), chosen.document);
     let what = if args.fft { "spectrum of the " } else { "" };
     let text = format!("{what}{}, {} pixels, sum {}", chosen.sentence, chosen.mask.count(), image.sum());
-    opened.report("stempack.image/1", said, &text, context);
+    let name = format!("{}{}", chosen.name, if args.fft { "_spectrum" } else { "" });
+    let made = Made { array, shape: &[size.0, size.1], names: &[name.as_str()] };
+    let show = || {
+        let numbers = array.to_f64();
+        let (picture, contrast) =
+            picture(size, &numbers, numbers.iter().copied(), &args.look, ColourMap::Grey);
+        let description = format!("{what}{} of {}", chosen.sentence, opened.label());
+        // Frequencies have no length on the specimen.
+        let scale = if args.fft { None } else { opened.scan_scale() };
+        Shown { picture, contrast, scale, description }
+    };
+    opened.provenance().deliver("stempack.image/1", target, &made, said, &text, show, context)?;
     Ok(Outcome::Done)
 }
 
 /// The numbers of a scalar image, which an instrument summed itself: they are written as they are recorded.
-fn scalar(args: &Image, what: &stempack::Opened, target: Target, context: &Context) -> Result<Outcome> {
+fn scalar(args: &Image, what: stempack::Opened, target: Target, context: &Context) -> Result<Outcome> {
     let label = args.input.file.display().to_string();
     if !args.detector.total || args.dark.dark.is_some() {
         let message = format!("`{label}` is a scalar image: one number for each scan position, no frames");
@@ -61,7 +64,16 @@ fn scalar(args: &Image, what: &stempack::Opened, target: Target, context: &Conte
     let (recorded, size) = (image.samples.as_ref(), (image.scan.rows(), image.scan.cols()));
     let spectrum = args.fft.then(|| log_spectrum(&recorded.to_f64(), size));
     let array = spectrum.as_ref().map_or(recorded, |s| SamplesRef::F32(s));
-    let mut said = target.write(array, &[size.0, size.1], || {
+    let sum = Total::of(recorded);
+    let mut said = Map::new();
+    said.insert("sum".into(), sum_value(sum));
+    said.insert("mode".into(), "recorded".into());
+    said.insert("values".into(), "raw".into());
+    said.insert("fft_transforms".into(), u32::from(args.fft).into());
+    said.insert("detector".into(), json!({ "kind": "total", "pixels": 1 }));
+    let name = if args.fft { "scalar_image_spectrum" } else { "scalar_image" };
+    let made = Made { array, shape: &[size.0, size.1], names: &[name] };
+    let show = || {
         let numbers = array.to_f64();
         let (picture, contrast) =
             picture(size, &numbers, numbers.iter().copied(), &args.look, ColourMap::Grey);
@@ -69,23 +81,18 @@ fn scalar(args: &Image, what: &stempack::Opened, target: Target, context: &Conte
         let what = if args.fft { "spectrum of the scalar image" } else { "scalar image" };
         let description = format!("{what} of {}", image.acquisition.label);
         Shown { picture, contrast, scale: step.and_then(|r| ScaleBar::angstrom(r.value)), description }
-    })?;
-    let sum = Total::of(recorded);
-    let output = args.out.output.display().to_string();
-    said.insert("sum".into(), sum_value(sum));
-    said.insert("mode".into(), "recorded".into());
-    said.insert("values".into(), "raw".into());
-    said.insert("fft_transforms".into(), u32::from(args.fft).into());
-    said.insert("detector".into(), json!({ "kind": "total", "pixels": 1 }));
-    said.insert("source".into(), opened::source(what));
-    let what = if args.fft { "spectrum of the" } else { "the" };
-    let text = || format!("{output}: {what} recorded scalar image, sum {sum}\n");
-    context.printer.result("stempack.image/1", Value::Object(said), text);
+    };
+    let what_text = if args.fft { "spectrum of the" } else { "the" };
+    let text = format!("{what_text} recorded scalar image, sum {sum}");
+    let provenance = Provenance { what, dark: None, digest: args.input.digest };
+    provenance.deliver("stempack.image/1", target, &made, said, &text, show, context)?;
     Ok(Outcome::Done)
 }
 
 struct Chosen {
     mask: DetectorMask,
+    /// The kind, as it stands in the document.
+    name: String,
     document: Value,
     sentence: String,
 }
@@ -94,7 +101,8 @@ fn choose(detector: &Detector, unit: Unit, opened: &Opened, context: &Context) -
     let (shape, exclusions) = (opened.products().shape().detector, opened.products().exclusions());
     let chosen = |mask: DetectorMask, mut document: Value, sentence: String| {
         document["pixels"] = mask.count().into();
-        Chosen { mask, document, sentence }
+        let name = document["kind"].as_str().unwrap_or_default().to_owned();
+        Chosen { mask, name, document, sentence }
     };
     let standard = [
         (detector.bf, VirtualDetector::BrightField),

@@ -1,10 +1,11 @@
 //! `info`: what a packed file says of itself, without reading its shards.
 
 use super::opened::pack_step;
+use super::provenance::{calibration_document, pack_quantities};
 use crate::args::Info;
 use crate::context::{Context, Outcome};
 use crate::printer::human_bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use stempack::{PackFile, PackInfo, Quantity, Result, receipt_path};
 
 pub(crate) fn run(args: &Info, context: &Context) -> Result<Outcome> {
@@ -19,12 +20,7 @@ pub(crate) fn run(args: &Info, context: &Context) -> Result<Outcome> {
 fn document(pack: &PackFile) -> Value {
     let (info, manifest) = (PackInfo::of(pack), pack.manifest());
     let source = manifest.source_note.as_ref().map_or("uint16", |n| n.sample.as_str());
-    let calibration = manifest.calibration.as_ref().map(|c| {
-        json!({
-            "centre": c.centre_px, "bright_field_radius": c.bright_field_radius_px, "method": c.method,
-            "rotation_degrees": c.dpc.map(|d| d.0), "components_exchanged": c.dpc.map(|d| d.1),
-        })
-    });
+    let calibration = manifest.calibration.as_ref().map(calibration_document);
     json!({
         "path": pack.path().display().to_string(),
         "profile": pack.profile().as_str(),
@@ -44,21 +40,9 @@ fn document(pack: &PackFile) -> Value {
         "source_raw_logical_sha256": manifest.source_raw_logical_sha256.map(|d| d.to_hex()),
         "working_logical_sha256": manifest.working_sha256.map(|d| d.to_hex()),
         "detector_mask_sha256": manifest.detector_mask_sha256.map(|d| d.to_hex()),
-        "quantities": quantities(pack),
+        "quantities": pack_quantities(pack),
         "bright_field_disk": calibration,
     })
-}
-
-/// The samplings that the manifest carries.
-pub(super) fn quantities(pack: &PackFile) -> Value {
-    let step = |q: Quantity| {
-        let origin = format!("{}:manifest source_calibration", pack.path().display());
-        Some((
-            q.as_str().to_owned(),
-            json!({ "value": pack_step(pack, q)?, "unit": q.unit(), "origin": origin }),
-        ))
-    };
-    Value::Object(Quantity::ALL.into_iter().filter_map(step).collect::<Map<_, _>>())
 }
 
 pub(super) fn text(pack: &PackFile) -> String {

@@ -166,7 +166,7 @@ impl Report {
             "shape": shape,
             "dtype": source,
             "axes": axes.map(|(name, size)| json!({ "name": name, "size": size })).collect::<Vec<_>>(),
-            "quantities": info::quantities(pack),
+            "quantities": super::provenance::pack_quantities(pack),
             "identity": {},
             "source_identity_sha256": pack.source_identity().to_hex(),
             "excluded_pixels": {

@@ -4,6 +4,7 @@ mod angles;
 mod bench;
 mod com;
 mod demo;
+mod disk;
 mod dpc;
 mod enrich;
 mod frame;
@@ -13,9 +14,13 @@ mod inspect;
 mod mean;
 mod opened;
 mod pack;
+mod provenance;
 mod qem;
+mod region;
 mod unpack;
 mod verify;
+
+pub(crate) use provenance::SOFTWARE;
 
 use crate::args::Verb;
 use crate::context::{Context, Outcome};
@@ -33,6 +38,7 @@ pub(crate) fn run(verb: &Verb, context: &Context) -> Result<Outcome> {
         Verb::Com(args) => com::run(args, context),
         Verb::Dpc(args) => dpc::run(args, context),
         Verb::Mean(args) => mean::run(args, context),
+        Verb::Disk(args) => disk::run(args, context),
         Verb::Unpack(args) => unpack::run(args, context),
         Verb::Enrich(args) => enrich::run(args, context),
         Verb::Bench(args) => bench::run(args, context),

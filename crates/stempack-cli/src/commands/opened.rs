@@ -1,23 +1,22 @@
-//! How a verb opens what it was given, pack or original, and what every result says of it.
+//! How a verb opens what it was given, pack or original, and what is recorded in it.
 
+use super::provenance::Provenance;
+pub(crate) use super::provenance::dark_document;
 use crate::CliCode;
 use crate::args::Input;
 use crate::context::Context;
 use crate::parse::Scan;
-use serde_json::{Map, Value, json};
 use std::path::Path;
 use stempack::export::ScaleBar;
 use stempack::{
-    Background, BrightFieldDisk, Dark, DetectorTurn, Error, FrameSource, OpenOptions, PackFile, Products,
+    BrightFieldDisk, Dark, DetectorCalibration, DetectorTurn, Error, OpenOptions, PackFile, Products,
     Quantity, Result, ScanShape, bright_field_disk,
 };
 
 /// Something that answers products, with its provenance.
 pub(crate) struct Opened {
-    what: stempack::Opened,
+    provenance: Provenance,
     products: Box<dyn Products>,
-    /// What working samples are less.
-    dark: Option<Dark>,
     label: String,
 }
 
@@ -45,7 +44,17 @@ pub(crate) fn questions(
 
 /// Opens a pack or an original for frames: a pack gives them shard by shard.
 pub(crate) fn open_frames(input: &Input, dark: Option<&Path>, context: &Context) -> Result<Opened> {
-    open_with(what(input)?, input, dark, context, |what| what.frames(context.task()))
+    frames(what(input)?, input, dark, context)
+}
+
+/// As [`open_frames`], of something that is open already.
+pub(crate) fn frames(
+    what: stempack::Opened,
+    input: &Input,
+    dark: Option<&Path>,
+    context: &Context,
+) -> Result<Opened> {
+    open_with(what, input, dark, context, |what| what.frames(context.task()))
 }
 
 /// What the path is, with what was stated of it.
@@ -71,16 +80,7 @@ fn open_with(
         None => (products(&what)?, Dark::saved(&what)?),
     };
     let label = input.file.file_name().map_or_else(|| input.file.display().to_string(), name);
-    Ok(Opened { what, products, dark, label })
-}
-
-/// What results say of a dark.
-pub(crate) fn dark_document(dark: &Dark) -> Value {
-    json!({
-        "schema": Background::SCHEMA,
-        "identity": dark.background.identity.to_hex(),
-        "source": dark.source.display().to_string(),
-    })
+    Ok(Opened { provenance: Provenance { what, dark, digest: input.digest }, products, label })
 }
 
 fn name(name: &std::ffi::OsStr) -> String {
@@ -109,13 +109,26 @@ impl Opened {
     pub(crate) fn products(&self) -> &dyn Products {
         self.products.as_ref()
     }
+    /// What it is.
+    pub(crate) fn what(&self) -> &stempack::Opened {
+        &self.provenance.what
+    }
+    /// What results say of it.
+    pub(crate) fn provenance(&self) -> &Provenance {
+        &self.provenance
+    }
+    /// Disk and turn of the detector that a pack records.
+    pub(crate) fn calibration(&self) -> Option<&DetectorCalibration> {
+        let stempack::Opened::Pack(pack) = self.what() else { return None };
+        pack.manifest().calibration.as_ref()
+    }
     /// Short name for people.
     pub(crate) fn label(&self) -> &str {
         &self.label
     }
     /// How images come about: summed from zero in a resident, or while an original streams by.
     pub(crate) fn mode(&self) -> &'static str {
-        match self.what {
+        match self.what() {
             stempack::Opened::Pack(_) => "rebase",
             stempack::Opened::Qem(_) => "tiles",
             stempack::Opened::Original(_) => "streamed",
@@ -123,13 +136,12 @@ impl Opened {
     }
     /// The recorded bright-field disk, else the measured one.
     pub(crate) fn disk(&self, context: &Context) -> Result<BrightFieldDisk> {
-        bright_field_disk(&self.what, self.products(), context.task())
+        bright_field_disk(self.what(), self.products(), context.task())
     }
 
     /// How the detector is turned against the scan, where a pack records it.
     pub(crate) fn recorded_turn(&self) -> Option<DetectorTurn> {
-        let stempack::Opened::Pack(pack) = &self.what else { return None };
-        let (degrees, exchanged) = pack.manifest().calibration.as_ref()?.dpc?;
+        let (degrees, exchanged) = self.calibration()?.dpc?;
         Some(DetectorTurn { degrees, exchanged })
     }
 
@@ -146,7 +158,7 @@ impl Opened {
     }
     /// A recorded or stated value in the unit of `quantity`.
     pub(crate) fn step(&self, quantity: Quantity) -> Option<f64> {
-        match &self.what {
+        match self.what() {
             stempack::Opened::Original(source) => {
                 source.acquisition().quantities.get(&quantity).map(|r| r.value)
             }
@@ -157,59 +169,13 @@ impl Opened {
 
     /// The name of a quantity in results: one that a person states in a `.qem` file says so.
     pub(crate) fn name_of(&self, quantity: Quantity) -> String {
-        match &self.what {
+        match self.what() {
             stempack::Opened::Qem(file) if file.overrides().contains_key(&quantity) => {
                 format!("overrides.{}", quantity.as_str())
             }
             _ => quantity.as_str().to_owned(),
         }
     }
-
-    /// Prints the result of a product: JSON with the provenance, or a sentence after the file's name.
-    pub(crate) fn report(&self, schema: &str, said: Map<String, Value>, text: &str, context: &Context) {
-        let output = said.get("output").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let mut document = said;
-        let working = document.get("values").and_then(Value::as_str) == Some("working");
-        if let Some(dark) = self.dark.as_ref().filter(|_| working) {
-            document.insert("dark".into(), dark_document(dark));
-        }
-        document.insert("source".into(), source(&self.what));
-        context.printer.result(schema, Value::Object(document), || format!("{output}: {text}\n"));
-    }
-}
-
-/// What the numbers were made from and which checks its bytes passed.
-pub(crate) fn source(what: &stempack::Opened) -> Value {
-    match what {
-        stempack::Opened::Pack(pack) => json!({
-            "path": pack.path().display().to_string(),
-            "kind": "pack",
-            "profile": pack.profile().as_str(),
-            "source_identity_sha256": pack.source_identity().to_hex(),
-            "sealed": false,
-            "checks": ["structure", "decoded"],
-        }),
-        stempack::Opened::Qem(file) => json!({
-            "path": file.path().display().to_string(),
-            "kind": "qem",
-            "profile": "qem",
-            "format": file.acquisition().format,
-            "reader": file.acquisition().reader,
-            "sealed": false,
-            "checks": ["header", "body", "decoded"],
-        }),
-        stempack::Opened::Original(source) => json!({
-            "path": path_of(source.acquisition()),
-            "kind": "original",
-            "format": source.acquisition().format,
-            "reader": source.acquisition().reader,
-            "checks": ["unchanged"],
-        }),
-    }
-}
-
-fn path_of(acquisition: &stempack::Acquisition) -> String {
-    acquisition.members.first().map_or_else(|| acquisition.label.clone(), |m| m.path.display().to_string())
 }
 
 /// A sampling that the producer recorded in the manifest, in the unit of `quantity`.

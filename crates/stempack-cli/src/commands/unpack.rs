@@ -49,6 +49,6 @@ pub(crate) fn run(args: &Unpack, context: &Context) -> Result<Outcome> {
         human_bytes(done.file_bytes),
         hex(&done.logical_sha256)
     );
-    opened.report("stempack.unpack/1", said, &text, context);
+    opened.provenance().report("stempack.unpack/1", said, &text, context)?;
     Ok(Outcome::Done)
 }

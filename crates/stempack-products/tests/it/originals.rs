@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use stempack_model::{DetectorShape, Progress, SampleType, Samples, ScanShape, Shape4, Task};
 use stempack_products::{
-    DetectorMask, FrameSourceProducts, Products, ScanRegion, Sums, Total, Values, reference, stream_region,
+    DetectorMask, FrameSourceProducts, Products, ScanRegion, ScanSelection, Sums, Total, Values, reference,
+    stream_region,
 };
 use stempack_testkit::MemorySource;
 
@@ -161,6 +162,39 @@ proptest! {
     }
 
     #[test]
+    fn chosen_frames_are_summed_and_gathered_as_the_reference_does(case in case(), scan_mask in 0u64..1 << 30, list in proptest::collection::vec((0usize..5, 0usize..6), 1..9)) {
+        let (source, products) = case.open();
+        let (shape, excluded) = (case.shape(), excluding(&case.excluded));
+        let frames = reference::dense(case.frames.as_ref(), shape);
+        let bytes: Vec<u8> = (0..shape.scan.positions()).map(|p| (scan_mask >> p & 1) as u8).collect();
+        let selection = ScanSelection::from_array(shape.scan, &bytes);
+        prop_assert_eq!(selection.as_ref().err().map(|e| e.code()), bytes.iter().all(|&b| b == 0).then_some("region_empty"));
+        if let Ok(selection) = selection {
+            let chosen = |r: usize, c: usize| bytes[r * shape.scan.cols() + c] == 1;
+            let want = reference::selection_sum(shape, &frames, &excluded, &chosen);
+            prop_assert_eq!(answer(products.selection_sum(&selection, &case.task())), want);
+            prop_assert!(source.largest.load(Ordering::Relaxed) <= case.task().memory_budget() / 2);
+        }
+        let whole = ScanSelection::whole(shape.scan);
+        let of_all = answer(products.selection_sum(&whole, &case.task()));
+        prop_assert_eq!(of_all, answer(products.pattern_sum(&case.task())));
+
+        let list: Vec<_> = list.iter().map(|&(r, c)| (r % shape.scan.rows(), c % shape.scan.cols())).collect();
+        for values in [Values::Raw, Values::Working] {
+            let got = products.frames(&list, values, &Task::new()).unwrap();
+            let mut want = Vec::new();
+            for &(row, col) in &list {
+                let position = row * shape.scan.cols() + col;
+                want.extend(bits(&match values {
+                    Values::Raw => frames(position),
+                    Values::Working => reference::working_frame(&frames, &excluded, position),
+                }));
+            }
+            prop_assert_eq!(bits(&got), want);
+        }
+    }
+
+    #[test]
     fn regions_stream_their_own_positions_in_order(case in case(), cut in (0usize..6, 1usize..6, 0usize..7, 1usize..7)) {
         let (source, products) = case.open();
         let (scan, excluded) = (case.shape().scan, excluding(&case.excluded));
@@ -275,6 +309,19 @@ fn what_cannot_be_answered_is_refused() {
     assert_eq!(products.raw_positions(0, narrow.as_mut(), &task).unwrap_err().code(), "out_of_range");
 
     let poor = Task::new().with_memory_budget(100);
+    let frames = |list: &[(usize, usize)], task: &Task| {
+        products.frames(list, Values::Raw, task).err().map(|e| e.code())
+    };
+    assert_eq!(frames(&[(0, 0), (3, 4)], &task), None);
+    assert_eq!(frames(&[(0, 0), (4, 0)], &task), Some("out_of_range"));
+    assert_eq!(frames(&[(0, 5)], &task), Some("out_of_range"));
+    assert_eq!(frames(&[], &task), Some("region_empty"));
+    assert_eq!(frames(&[(0, 0)], &task.quiet().with_memory_budget(84)), None);
+    assert_eq!(frames(&[(0, 0), (0, 1)], &task.quiet().with_memory_budget(84)), Some("over_budget"));
+    let here = ScanSelection::whole(products.shape().scan);
+    assert_eq!(products.selection_sum(&here, &poor).unwrap_err().code(), "over_budget");
+    let elsewhere = ScanSelection::whole(ScanShape::new(5, 4).unwrap());
+    assert_eq!(products.selection_sum(&elsewhere, &task).unwrap_err().code(), "region_outside");
     assert_eq!(products.pattern_sum(&poor).unwrap_err().code(), "over_budget");
     let cancelled = Task::new().with_cancel(Arc::new(AtomicBool::new(true)));
     assert_eq!(products.moments(&cancelled).unwrap_err().code(), "cancelled");
@@ -288,6 +335,12 @@ fn damage_and_change_are_no_results() {
     assert!(products.pattern_sum(&Task::new()).is_err());
     assert!(products.raw_frame(2, 3).is_err());
     assert!(products.raw_frame(2, 2).is_ok());
+    // Only what is chosen is read.
+    let scan = products.shape().scan;
+    let above = ScanSelection::rectangle(scan, 0..2, 0..5).unwrap();
+    assert!(products.selection_sum(&above, &Task::new()).is_ok());
+    let with_damage = ScanSelection::rectangle(scan, 2..3, 3..4).unwrap();
+    assert!(products.selection_sum(&with_damage, &Task::new()).is_err());
 
     let changing = Arc::new(small());
     let products = FrameSourceProducts::new(changing.clone()).unwrap();
@@ -295,6 +348,10 @@ fn damage_and_change_are_no_results() {
     changing.changed.store(true, Ordering::Relaxed);
     assert!(products.pattern_sum(&Task::new()).is_err());
     assert!(products.working_frame(0, 0).is_err());
+    assert!(products.selection_sum(&above, &Task::new()).is_err());
+    assert!(products.frames(&[(0, 0)], Values::Working, &Task::new()).is_err());
+    let whole = ScanRegion::whole(scan);
+    assert!(stream_region(&products, &whole, Values::Raw, &Task::new(), |_, _| Ok(())).is_err());
 }
 
 #[derive(Default)]

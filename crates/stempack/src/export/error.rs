@@ -13,5 +13,11 @@ stempack_model::error_codes! {
         InvalidDestination = "invalid_destination", Usage;
         /// A picture cannot be encoded.
         Picture = "picture", Limit;
+        /// A name that an image cannot have, or that another has.
+        ImageName = "image_name", Usage;
+        /// More metadata than a file of images carries.
+        MetadataTooLarge = "metadata_too_large", Limit;
+        /// The HDF5 library refused to write.
+        Hdf5Write = "hdf5_write", Io;
     }
 }

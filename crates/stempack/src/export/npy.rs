@@ -2,9 +2,10 @@
 
 use super::ExportCode;
 use super::Output;
-use crate::{DetectorShape, Error, Result, SampleType, SamplesRef};
+use crate::{DetectorShape, Error, Result, SampleType, SamplesRef, ScanShape};
 use std::io::Read;
 use std::path::Path;
+use stempack_products::ProductCode;
 use stempack_sources::npy::header::{self as npy_header, Fault, MAGIC, MAX_HEADER, PREFIX_BYTES};
 
 /// NumPy's type string of a sample type: little-endian, or of one byte.
@@ -114,16 +115,42 @@ fn incomplete() -> Error {
 /// # Errors
 /// `not_npy`, `malformed_npy`, `unsupported_npy` for other types and orders, `mask_shape`, `io`.
 pub fn read_mask(path: &Path, shape: DetectorShape) -> Result<Vec<u8>> {
-    let at = |e: Error| e.at(format!("`{}`", path.display())).with("path", path.display().to_string());
-    let file = std::fs::File::open(path).map_err(|e| Error::io("open", path, e))?;
-    // Nothing longer than the longest header and one byte for each pixel can be right.
-    let limit = (PREFIX_BYTES + MAX_HEADER + 1) as u64 + shape.pixels() as u64;
-    let mut bytes = Vec::new();
-    file.take(limit).read_to_end(&mut bytes).map_err(|e| Error::io("read", path, e))?;
-    mask_of(&bytes, shape).map_err(at)
+    let wanted =
+        Wanted { name: "detector", rows: shape.rows(), cols: shape.cols(), code: ProductCode::MaskShape };
+    wanted.read(path)
 }
 
-fn mask_of(bytes: &[u8], shape: DetectorShape) -> Result<Vec<u8>> {
+/// Reads a mask of scan positions: as [`read_mask`], with the scan's shape.
+///
+/// # Errors
+/// `scan_mask_shape` for another shape; otherwise as [`read_mask`].
+pub fn read_scan_mask(path: &Path, shape: ScanShape) -> Result<Vec<u8>> {
+    let wanted =
+        Wanted { name: "scan", rows: shape.rows(), cols: shape.cols(), code: ProductCode::ScanMaskShape };
+    wanted.read(path)
+}
+
+/// What a mask has to fit.
+struct Wanted {
+    name: &'static str,
+    rows: usize,
+    cols: usize,
+    code: ProductCode,
+}
+
+impl Wanted {
+    fn read(&self, path: &Path) -> Result<Vec<u8>> {
+        let at = |e: Error| e.at(format!("`{}`", path.display())).with("path", path.display().to_string());
+        let file = std::fs::File::open(path).map_err(|e| Error::io("open", path, e))?;
+        // Nothing longer than the longest header and one byte for each element can be right.
+        let limit = (PREFIX_BYTES + MAX_HEADER + 1) as u64 + (self.rows * self.cols) as u64;
+        let mut bytes = Vec::new();
+        file.take(limit).read_to_end(&mut bytes).map_err(|e| Error::io("read", path, e))?;
+        mask_of(&bytes, self).map_err(at)
+    }
+}
+
+fn mask_of(bytes: &[u8], wanted: &Wanted) -> Result<Vec<u8>> {
     let (header, begin) = npy_header::parse(bytes).map_err(|fault| {
         let code = match fault {
             Fault::NotNpy => ExportCode::NotNpy,
@@ -139,22 +166,20 @@ fn mask_of(bytes: &[u8], shape: DetectorShape) -> Result<Vec<u8>> {
         )
         .hint("save it with `numpy.save(name, mask.astype(bool))`"));
     }
-    let wanted = [shape.rows() as u64, shape.cols() as u64];
-    if header.shape != wanted {
-        return Err(Error::new(
-            stempack_products::ProductCode::MaskShape,
-            format!("the mask has shape {:?}, the detector {wanted:?}", header.shape),
-        ));
+    let shape = [wanted.rows as u64, wanted.cols as u64];
+    if header.shape != shape {
+        let message = format!("the mask has shape {:?}, the {} {shape:?}", header.shape, wanted.name);
+        return Err(Error::new(wanted.code, message));
     }
     if header.fortran_order {
         return Err(Error::new(ExportCode::UnsupportedNpy, "the mask is in Fortran order, expected C order")
             .hint("save it with `numpy.save(name, numpy.ascontiguousarray(mask))`"));
     }
     let data = bytes.get(begin..).unwrap_or_default();
-    if data.len() != shape.pixels() {
+    if data.len() != wanted.rows * wanted.cols {
         return Err(Error::new(
             ExportCode::MalformedNpy,
-            format!("the mask declares {} bytes of data and has {}", shape.pixels(), data.len()),
+            format!("the mask declares {} bytes of data and has {}", wanted.rows * wanted.cols, data.len()),
         ));
     }
     Ok(data.to_vec())
@@ -183,16 +208,16 @@ mod tests {
 
     #[test]
     fn masks_are_read_back_and_everything_else_is_refused() {
-        let shape = DetectorShape::new(2, 3).unwrap();
+        let wanted = Wanted { name: "scan", rows: 2, cols: 3, code: ProductCode::ScanMaskShape };
         let mut bytes = header(SampleType::U8, &[2, 3]);
         bytes.extend([1, 0, 1, 1, 0, 7]);
-        assert_eq!(mask_of(&bytes, shape).unwrap(), [1, 0, 1, 1, 0, 7]);
-        let code = |bytes: &[u8]| mask_of(bytes, shape).unwrap_err().code();
+        assert_eq!(mask_of(&bytes, &wanted).unwrap(), [1, 0, 1, 1, 0, 7]);
+        let code = |bytes: &[u8]| mask_of(bytes, &wanted).unwrap_err().code();
         assert_eq!(code(&bytes[..bytes.len() - 1]), "malformed_npy");
         bytes.push(0);
         assert_eq!(code(&bytes), "malformed_npy");
-        assert_eq!(code(&header(SampleType::U8, &[3, 2])), "mask_shape");
-        assert_eq!(code(&header(SampleType::U8, &[6])), "mask_shape");
+        assert_eq!(code(&header(SampleType::U8, &[3, 2])), "scan_mask_shape");
+        assert_eq!(code(&header(SampleType::U8, &[6])), "scan_mask_shape");
         assert_eq!(code(&header(SampleType::U16, &[2, 3])), "unsupported_npy");
         assert_eq!(code(b"PK\x03\x04"), "not_npy");
     }

@@ -39,6 +39,11 @@ impl Output {
         self.draft.destination()
     }
 
+    /// Where the file is until then, for libraries that write files themselves.
+    pub(super) fn draft_path(&self) -> &Path {
+        self.draft.path()
+    }
+
     /// Writes bytes.
     ///
     /// # Errors

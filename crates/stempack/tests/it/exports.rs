@@ -3,7 +3,9 @@
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use stempack::display::{ColourMap, Contrast, Picture};
-use stempack::export::{NpyWriter, Output, npy, png::write_png, tiff::write_tiff, unpack_npy};
+use stempack::export::{
+    NamedImage, NpyWriter, Output, npy, png::write_png, tiff::write_tiff, unpack_npy, write_hdf5,
+};
 use stempack::{
     DetectorShape, FrameSourceProducts, SampleType, Samples, SamplesRef, ScanRegion, ScanShape, Task, Values,
 };
@@ -182,9 +184,11 @@ fn float_pages_decode_to_their_values() {
     let dir = folder();
     let path = dir.path().join("a.tif");
     let mut out = Output::create(&path, false).unwrap();
-    write_tiff(&mut out, 2, 3, &[&[0.5, 1.0, 2.0, 3.0, 4.0, 1e9], &[6.0; 6]]).unwrap();
+    write_tiff(&mut out, 2, 3, &[&[0.5, 1.0, 2.0, 3.0, 4.0, 1e9], &[6.0; 6]], r#"{"path": "Å𝄞"}"#).unwrap();
     out.publish().unwrap();
     let mut decoder = tiff::decoder::Decoder::new(std::fs::File::open(&path).unwrap()).unwrap();
+    let said = decoder.get_tag_ascii_string(tiff::tags::Tag::ImageDescription).unwrap();
+    assert_eq!(said, r#"{"path": "\u00c5\ud834\udd1e"}"#);
     let mut pages = Vec::new();
     loop {
         assert_eq!(decoder.dimensions().unwrap(), (3, 2));
@@ -199,5 +203,47 @@ fn float_pages_decode_to_their_values() {
     }
     assert_eq!(pages, [vec![0.5, 1.0, 2.0, 3.0, 4.0, 1e9], vec![6.0; 6]]);
     let mut bad = Output::create(&dir.path().join("b.tif"), false).unwrap();
-    assert_eq!(write_tiff(&mut bad, 2, 3, &[&[0.5]]).unwrap_err().code(), "picture");
+    assert_eq!(write_tiff(&mut bad, 2, 3, &[&[0.5]], "{}").unwrap_err().code(), "picture");
+}
+
+#[test]
+fn hdf5_images_appear_whole_with_their_metadata_or_not_at_all() {
+    let dir = folder();
+    let path = dir.path().join("a.h5");
+    let floats = [0.5, f64::NAN, -0.0, 4.0, 5.0, 6.0];
+    let images = [
+        NamedImage { name: "sum_1", values: SamplesRef::U64(&[u64::MAX, 1]), shape: &[1, 2] },
+        NamedImage { name: "mean", values: SamplesRef::F64(&floats), shape: &[1, 2, 3] },
+    ];
+    let write = |images: &[NamedImage<'_>], text: &str| {
+        let mut out = Output::create(&path, true).unwrap();
+        write_hdf5(&mut out, images, text).map(|()| out.publish().unwrap())
+    };
+    for name in ["", "A", "a b", "a/b", "å", &"a".repeat(240)] {
+        let bad = NamedImage { name, ..images[0] };
+        assert_eq!(write(&[bad], "{}").unwrap_err().code(), "image_name", "{name}");
+    }
+    assert_eq!(write(&[images[0], images[0]], "{}").unwrap_err().code(), "image_name");
+    let bad = NamedImage { shape: &[3], ..images[0] };
+    assert_eq!(write(&[bad], "{}").unwrap_err().code(), "invalid_destination");
+    let bad = NamedImage { shape: &[usize::MAX, 3], ..images[0] };
+    assert_eq!(write(&[bad], "{}").unwrap_err().code(), "invalid_destination");
+    assert_eq!(write(&images, &" ".repeat(16 << 20)).unwrap_err().code(), "metadata_too_large");
+    assert_eq!(names(&dir), Vec::<String>::new());
+
+    let bytes = write(&images, r#"{"step": "0.5 Å"}"#).unwrap();
+    assert_eq!(bytes, path.metadata().unwrap().len());
+    assert_eq!(names(&dir), ["a.h5"]);
+    let whole = std::fs::read(&path).unwrap();
+    let file = hdf5_metno::File::open(&path).unwrap();
+    let mean = file.dataset("images/mean").unwrap();
+    assert_eq!(mean.shape(), [1, 2, 3]);
+    let same: Vec<u64> = mean.read_raw::<f64>().unwrap().into_iter().map(f64::to_bits).collect();
+    assert_eq!(same, floats.map(f64::to_bits));
+    assert_eq!(file.dataset("images/sum_1").unwrap().read_raw::<u64>().unwrap(), [u64::MAX, 1]);
+    let text: hdf5_metno::types::VarLenUnicode = file.dataset("metadata").unwrap().read_scalar().unwrap();
+    assert_eq!(text.as_str(), r#"{"step": "0.5 Å"}"#);
+    file.close().unwrap();
+    write(&images, r#"{"step": "0.5 Å"}"#).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), whole, "the same result gives the same bytes");
 }
