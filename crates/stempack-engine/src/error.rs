@@ -5,6 +5,12 @@ stempack_model::error_codes! {
     pub enum EngineCode {
         /// The resident does not fit the memory budget.
         OverBudget = "resident_over_budget", Limit;
+        /// A count does not fit the 16 bits of a resident.
+        CountTooLarge = "count_too_large", Unsupported;
+        /// An excluded pixel holds values that a resident cannot give back.
+        ExcludedNotConstant = "excluded_pixel_not_constant", Unsupported;
+        /// A resident holds something else than its source.
+        NotEqual = "resident_not_equal", Integrity;
         /// A buffer is not a whole number of frames of the right type.
         BufferShape = "buffer_shape", Usage;
         /// A scan position does not exist.

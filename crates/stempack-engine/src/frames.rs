@@ -38,6 +38,18 @@ impl Frames {
         })
     }
 
+    /// Those of an original, which is held as one shard.
+    pub(crate) fn of_source(
+        shape: Shape4,
+        exclusions: Exclusions,
+        excluded: Vec<bool>,
+        working: FrameDecoder,
+        raw: FrameDecoder,
+    ) -> Self {
+        let scans_per_shard = shape.scan.positions();
+        Frames { shape, exclusions, excluded, working, scans_per_shard, raw: Ok(raw) }
+    }
+
     pub(crate) fn raw(&self) -> Result<&FrameDecoder> {
         self.raw.as_ref().map_err(|message| {
             Error::new(ContainerCode::RawNotAvailable, message.clone())

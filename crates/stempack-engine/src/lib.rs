@@ -7,6 +7,7 @@
 pub mod cpu;
 mod error;
 mod frames;
+mod from_source;
 mod held;
 mod reduce;
 mod resident;

@@ -5,25 +5,25 @@ use crate::error::EngineCode;
 use crate::frames::{Frames, Shards};
 use crate::held::{Form, Held};
 use crate::reduce::{self, Sign, max_count};
+use crate::selected::{self, Chosen};
 use rayon::prelude::*;
 use std::sync::{Arc, PoisonError, RwLock};
-use stempack_codecs::shard::Profile;
+use stempack_codecs::counts::Counts;
 use stempack_containers::Digest;
 use stempack_containers::pack::{PackFile, RawAccess};
 use stempack_model::{Error, Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
-use stempack_products::{DetectorMask, Moments, PatternSum, Products, SumImage, Sums};
+use stempack_products::{DetectorMask, Moments, PatternSum, Products, ScanSelection, SumImage, Sums};
 
 /// An acquisition kept compressed in memory.
 #[derive(Debug)]
 pub struct Resident {
-    profile: Profile,
     frames: Frames,
     /// Replaced one by one when the resident is arranged; whoever reads holds on to what it began with.
     shards: Vec<RwLock<Arc<Held>>>,
     /// Largest width of each pixel over all shards.
     max_widths: Vec<u8>,
     raw_access: RawAccess,
-    source_identity: Digest,
+    source_identity: Option<Digest>,
     kernel: Kernel,
 }
 
@@ -56,8 +56,8 @@ pub struct ResidentReport {
     pub kernel: &'static str,
     /// How raw values can be read back.
     pub raw_access: RawAccess,
-    /// Content identity of the source.
-    pub source_identity: Digest,
+    /// Content identity of the source; absent when its files were not hashed.
+    pub source_identity: Option<Digest>,
     /// Products that can be asked for.
     pub capabilities: Vec<Capability>,
 }
@@ -97,21 +97,14 @@ impl Resident {
             })
             .collect::<Result<_>>()?;
         task.finish();
-        Ok(Self::of(
-            pack.profile(),
-            Frames::of(pack)?,
-            shards,
-            pack.manifest().raw_access,
-            pack.source_identity(),
-        ))
+        Ok(Self::of(Frames::of(pack)?, shards, pack.manifest().raw_access, Some(pack.source_identity())))
     }
 
-    fn of(
-        profile: Profile,
+    pub(crate) fn of(
         frames: Frames,
         shards: Vec<Held>,
         raw_access: RawAccess,
-        source_identity: Digest,
+        source_identity: Option<Digest>,
     ) -> Self {
         let mut max_widths = vec![0; frames.excluded.len()];
         for held in &shards {
@@ -119,7 +112,7 @@ impl Resident {
         }
         let shards = shards.into_iter().map(|held| RwLock::new(Arc::new(held))).collect();
         let kernel = Kernel::detect();
-        Resident { profile, frames, shards, max_widths, raw_access, source_identity, kernel }
+        Resident { frames, shards, max_widths, raw_access, source_identity, kernel }
     }
 
     /// Rearranges every shard in bit planes, in which all questions are answered several times faster. One shard is
@@ -162,10 +155,6 @@ impl Resident {
     pub fn with_kernel(mut self, kernel: Kernel) -> Self {
         self.kernel = kernel;
         self
-    }
-    /// The encoding it is kept in.
-    pub fn profile(&self) -> Profile {
-        self.profile
     }
     /// What it is and takes.
     pub fn report(&self) -> ResidentReport {
@@ -295,6 +284,22 @@ impl Products for Resident {
             row: m.row.into(),
             col: m.col.into(),
         })
+    }
+
+    fn selection_sum(&self, selection: &ScanSelection, task: &Task) -> Result<PatternSum> {
+        let shape = self.frames.shape;
+        selection.check_scan(shape.scan)?;
+        PatternSum::check_bound(selection.positions(), self.max_value())?;
+        let mut sums = vec![0u64; shape.detector.pixels()];
+        let mut first = 0;
+        for held in self.held() {
+            let scans = first..first + held.scans() as u64;
+            first = scans.end;
+            if let Some(chosen) = Chosen::in_shard(selection, scans) {
+                selected::add(self.kernel, &held, &chosen, &self.frames.excluded, &mut sums, task)?;
+            }
+        }
+        Ok(PatternSum { shape: shape.detector, sums: sums.into(), positions: selection.positions() })
     }
 
     fn working_frame(&self, row: usize, col: usize) -> Result<Samples> {

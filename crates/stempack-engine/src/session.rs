@@ -55,6 +55,8 @@ pub struct DetectorSession {
     /// Bytes of each pixel over all shards, what an update costs, and the layout they were taken in.
     pixel_bytes: Vec<u64>,
     layout: &'static str,
+    /// What summing all admitted pixels costs.
+    admitted_cost: u64,
     current: State,
     /// Sums over all admitted pixels, once somebody asked for them.
     total: Option<Vec<u64>>,
@@ -87,14 +89,26 @@ impl DetectorSession {
     pub fn new(resident: Arc<Resident>) -> Self {
         let shape = resident.shape();
         let positions = shape.scan.positions();
-        DetectorSession {
-            pixel_bytes: resident.pixel_bytes(),
-            layout: resident.layout(),
+        let mut session = DetectorSession {
+            pixel_bytes: Vec::new(),
+            layout: "",
+            admitted_cost: 0,
             current: State { selected: vec![false; shape.detector.pixels()], sums: vec![0; positions] },
             total: None,
             spare: Vec::new(),
             generation: 0,
             resident,
+        };
+        session.look_at_costs();
+        session
+    }
+    /// What each pixel costs in the layout that the resident has by now.
+    fn look_at_costs(&mut self) {
+        let layout = self.resident.layout();
+        if layout != self.layout {
+            self.pixel_bytes = self.resident.pixel_bytes();
+            self.admitted_cost = self.admitted().map(|p| self.pixel_bytes[p as usize] + 1).sum();
+            self.layout = layout;
         }
     }
     /// The resident.
@@ -146,11 +160,7 @@ impl DetectorSession {
     pub fn prepare(&mut self, mask: &DetectorMask, rebase: bool, task: &Task) -> Result<Prepared> {
         task.check()?;
         mask.check_shape(self.resident.shape().detector)?;
-        let layout = self.resident.layout();
-        if layout != self.layout {
-            self.pixel_bytes = self.resident.pixel_bytes();
-            self.layout = layout;
-        }
+        self.look_at_costs();
         let mut selected = mask.members().to_vec();
         self.resident.excluded().iter().zip(&mut selected).for_each(|(&e, s)| *s &= !e);
         let choice = self.choose(&selected, rebase);
@@ -202,32 +212,36 @@ impl DetectorSession {
         self.resident.excluded().iter().zip(0u32..).filter(|(e, _)| !**e).map(|(_, p)| p)
     }
 
-    /// The cheapest way by payload bytes; ties go to the one that forgets the past.
+    /// The cheapest way by bytes; ties go to the one that forgets the past.
     fn choose(&self, selected: &[bool], rebase: bool) -> Choice {
-        let list = |keep: &dyn Fn(usize) -> bool| -> Vec<u32> {
-            (0..selected.len()).filter(|&p| keep(p)).map(|p| p as u32).collect()
-        };
-        let cost = |pixels: &[u32]| -> u64 {
-            // A pixel without payload still has to be looked at.
-            pixels.iter().map(|&p| self.pixel_bytes[p as usize] + 1).sum()
-        };
         let before = &self.current.selected;
-        let all = list(&|p| selected[p]);
+        let (mut all, mut add, mut take) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut anew, mut changed) = (0, 0);
+        for (pixel, (&now, &then)) in selected.iter().zip(before).enumerate() {
+            if !(now | then) {
+                continue;
+            }
+            // A pixel without payload still has to be looked at.
+            let cost = self.pixel_bytes[pixel] + 1;
+            if now {
+                all.push(pixel as u32);
+                anew += cost;
+            }
+            if now != then {
+                if now { &mut add } else { &mut take }.push(pixel as u32);
+                changed += cost;
+            }
+        }
         let whole = |add| Choice { mode: UpdateMode::Rebase, add, take: Vec::new() };
         if rebase {
             return whole(all);
         }
-        let add = list(&|p| selected[p] && !before[p]);
-        let take = list(&|p| !selected[p] && before[p]);
         if add.is_empty() && take.is_empty() {
             return Choice { mode: UpdateMode::Unchanged, add, take };
         }
-        let (anew, changed) = (cost(&all), cost(&add) + cost(&take));
-        if self.total.is_some() {
-            let missing: Vec<u32> = self.admitted().filter(|&p| !selected[p as usize]).collect();
-            if cost(&missing) < anew.min(changed) {
-                return Choice { mode: UpdateMode::Complement, add: Vec::new(), take: missing };
-            }
+        if self.total.is_some() && self.admitted_cost - anew < anew.min(changed) {
+            let missing = self.admitted().filter(|&p| !selected[p as usize]).collect();
+            return Choice { mode: UpdateMode::Complement, add: Vec::new(), take: missing };
         }
         if anew < changed || !before.contains(&true) {
             return whole(all);

@@ -162,10 +162,9 @@ impl Products for ShardReader {
             let scans = first..(first + each).min(all);
             // Shards without a chosen position are neither read nor authenticated.
             if selection.runs().iter().any(|run| run.start < scans.end && run.end > scans.start) {
-                let loaded = self.shard(ordinal)?;
-                if let Some(chosen) = Chosen::in_shard(selection, scans, &loaded.shard) {
-                    let (widths, excluded) = (&loaded.max_widths, &self.frames.excluded);
-                    selected::add(&loaded.shard, widths, &chosen, excluded, &mut sums, task)?;
+                let held = self.shard(ordinal)?;
+                if let Some(chosen) = Chosen::in_shard(selection, scans) {
+                    selected::add(Kernel::detect(), &held, &chosen, &self.frames.excluded, &mut sums, task)?;
                 }
             }
             task.advance(record.decoded_bytes);

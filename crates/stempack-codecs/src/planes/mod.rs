@@ -11,6 +11,9 @@
 
 #[cfg(target_arch = "x86_64")]
 mod build_x86;
+mod frames;
+
+pub use frames::block_of_frames;
 
 use crate::bits::bit_length;
 use crate::shard::PackedShard;
@@ -194,13 +197,13 @@ impl BlockBuilder {
             // The vector's capacity doubles; only what is filled is touched.
             self.words.resize(self.filled + MAX_STREAM + SLACK_WORDS + (1 << 14), 0);
         }
-        let width = bit_length(counts.iter().fold(0, |or, &c| or | c));
         let room = &mut self.words[self.filled..];
-        self.filled += match self.build {
-            Build::Scalar => build_scalar(counts, width, room),
+        let (width, words) = match self.build {
+            Build::Scalar => build_scalar(counts, room),
             #[cfg(target_arch = "x86_64")]
-            Build::Avx512 => build_x86::build(counts, width, room),
+            Build::Avx512 => build_x86::build(counts, room),
         };
+        self.filled += words;
         self.widths.push(width);
         self.offsets.push(u32::try_from(self.filled).expect("a block takes at most 16 GiB"));
     }
@@ -230,8 +233,9 @@ impl Build {
     }
 }
 
-/// Writes one pixel's stream and returns its words: the reference.
-fn build_scalar(counts: &BlockCounts, width: u8, out: &mut [u32]) -> usize {
+/// Writes one pixel's stream and returns its planes and its words: the reference.
+fn build_scalar(counts: &BlockCounts, out: &mut [u32]) -> (u8, usize) {
+    let width = bit_length(counts.iter().fold(0, |or, &c| or | c));
     let mut at = (width as usize).div_ceil(2);
     out[..at].fill(0);
     for k in 0..width as usize {
@@ -244,7 +248,7 @@ fn build_scalar(counts: &BlockCounts, width: u8, out: &mut [u32]) -> usize {
             }
         }
     }
-    at
+    (width, at)
 }
 
 /// A shard as blocks of planes.

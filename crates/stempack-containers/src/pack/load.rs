@@ -174,13 +174,16 @@ pub struct FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// A decoder of shards that hold every count, the excluded pixels' too.
-    pub fn new(kind: FrameKind, sample: SampleType, excluded: Vec<u32>) -> Self {
-        let fill = match kind {
-            FrameKind::Raw => Fill::Keep,
-            FrameKind::Working => Fill::Zero,
-        };
-        FrameDecoder { kind, sample, excluded, fill, unpack: Unpack::detect() }
+    /// A decoder of working frames from shards that hold no working value wider than their counts.
+    pub fn working(sample: SampleType, excluded: Vec<u32>) -> Self {
+        let fill = Fill::Zero;
+        FrameDecoder { kind: FrameKind::Working, sample, excluded, fill, unpack: Unpack::detect() }
+    }
+    /// A decoder of raw frames from shards that hold every value but those of the given pixels, which are constants.
+    pub fn raw(sample: SampleType, constants: &[(u32, u32)]) -> Self {
+        let (excluded, values) = constants.iter().copied().unzip();
+        let fill = Fill::Values(values);
+        FrameDecoder { kind: FrameKind::Raw, sample, excluded, fill, unpack: Unpack::detect() }
     }
     /// Raw or working.
     pub fn kind(&self) -> FrameKind {

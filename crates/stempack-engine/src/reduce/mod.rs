@@ -101,7 +101,7 @@ pub(crate) fn pattern_sum<H: AsRef<Held> + Sync>(
                     packed::pattern_sum(&part, first, excluded, sums);
                 }
                 Form::Arranged(planes) => {
-                    planes.blocks().iter().for_each(|block| kernel.sum_pixels(block, first, sums));
+                    planes.blocks().iter().for_each(|block| kernel.sum_pixels(block, first, None, sums));
                 }
             }
         }

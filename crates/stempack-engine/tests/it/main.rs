@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
 
+mod originals;
 mod selections;
 mod sessions;
 

@@ -33,8 +33,10 @@ fn check(source: &MemorySource, profile: ProfileChoice) {
     let (pixels, task) = (shape.detector.pixels(), Task::new());
     let frames = reference::dense(source.frames().as_ref(), shape);
     let resident = Resident::load(&file, &task).unwrap();
+    let arranged = Resident::load(&file, &task).unwrap();
+    arranged.arrange(&task).unwrap();
     let reader = ShardReader::new(file, &task).unwrap();
-    let answering: [&dyn Products; 2] = [&resident, &reader];
+    let answering: [&dyn Products; 3] = [&resident, &arranged, &reader];
     for products in answering {
         for selection in selections(shape.scan) {
             let chosen = |row: usize, col: usize| selection.contains(row, col);

@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "SIMD loads, stores and calls of functions that need detected CPU features")]
 
 use super::kernel::{self, Plane};
-use super::{BlockSums, PlaneBlock};
+use super::{BlockSums, Chosen, PlaneBlock};
 use std::arch::x86_64::*;
 use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS};
 
@@ -116,13 +116,13 @@ unsafe fn sum_block_with(block: &PlaneBlock, pixels: &[u32], planes: usize, out:
     unsafe { kernel::sum_block::<Ymm>(block, pixels, planes, out) }
 }
 
-pub(in super::super) fn sum_pixels(block: &PlaneBlock, first: usize, out: &mut [u64]) {
+pub(in super::super) fn sum_pixels(block: &PlaneBlock, first: usize, chosen: Chosen<'_>, out: &mut [u64]) {
     // SAFETY: the caller holds the proof that the features were detected.
-    unsafe { sum_pixels_with(block, first, out) }
+    unsafe { sum_pixels_with(block, first, chosen, out) }
 }
 #[target_feature(enable = "avx2,popcnt,bmi2")]
-unsafe fn sum_pixels_with(block: &PlaneBlock, first: usize, out: &mut [u64]) {
-    kernel::sum_pixels(block, first, out);
+unsafe fn sum_pixels_with(block: &PlaneBlock, first: usize, chosen: Chosen<'_>, out: &mut [u64]) {
+    kernel::sum_pixels(block, first, chosen, out);
 }
 
 pub(in super::super) fn add_weighted(sums: &BlockSums, weight: u32, out: &mut [u64; BLOCK_SCANS]) {

@@ -2,7 +2,7 @@
 //! processor features which [`Plane`] needs.
 #![expect(unsafe_code, reason = "streams are read through pointers whose bounds a block guarantees")]
 
-use super::BlockSums;
+use super::{BlockSums, Chosen};
 use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS, PlaneBlock};
 
 /// One bit for each of 512 scans.
@@ -173,7 +173,7 @@ unsafe fn add_number<P: Plane>(sum: &mut [P], number: &[P]) {
 
 /// See [`super::Kernel::sum_pixels`].
 #[inline(always)]
-pub(super) fn sum_pixels(block: &PlaneBlock, first: usize, out: &mut [u64]) {
+pub(super) fn sum_pixels(block: &PlaneBlock, first: usize, chosen: Chosen<'_>, out: &mut [u64]) {
     let offsets = &block.offsets()[first..][..out.len() + 1];
     let widths = &block.widths()[first..][..out.len()];
     for ((sum, at), &width) in out.iter_mut().zip(offsets).zip(widths) {
@@ -183,7 +183,19 @@ pub(super) fn sum_pixels(block: &PlaneBlock, first: usize, out: &mut [u64]) {
         for k in 0..width as usize {
             let mask = (masks[k / 2] >> (16 * (k % 2))) as u16;
             let (own, rest) = words.split_at(mask.count_ones() as usize);
-            total += own.iter().map(|w| u64::from(w.count_ones())).sum::<u64>() << k;
+            let ones: u64 = match chosen {
+                None => own.iter().map(|w| u64::from(w.count_ones())).sum(),
+                Some(bits) => {
+                    let mut left = mask;
+                    let chosen = own.iter().map(|word| {
+                        let place = left.trailing_zeros() as usize % PLANE_WORDS;
+                        left &= left.wrapping_sub(1);
+                        u64::from((word & bits[place]).count_ones())
+                    });
+                    chosen.sum()
+                }
+            };
+            total += ones << k;
             words = rest;
         }
         *sum += total;

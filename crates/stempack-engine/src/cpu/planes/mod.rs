@@ -18,10 +18,13 @@ pub(super) mod scalar;
 mod tests;
 
 use super::Kernel;
-use stempack_codecs::planes::{BLOCK_SCANS, PlaneBlock};
+use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS, PlaneBlock};
 
 /// One 32-bit sum for each scan of a block.
 pub type BlockSums = [u32; BLOCK_SCANS];
+
+/// Which scans of a block count, one bit for each; all without one.
+pub type Chosen<'a> = Option<&'a [u32; PLANE_WORDS]>;
 
 /// The largest sum that counts of these pixels can give at one scan position, by their widths.
 pub fn bound(block: &PlaneBlock, pixels: &[u32]) -> u64 {
@@ -47,18 +50,19 @@ impl Kernel {
         }
     }
 
-    /// Adds to each of `out` the counts of one pixel over all scans of a block, from pixel `first` on.
+    /// Adds to each of `out` the counts of one pixel over all scans of a block, or the chosen ones, from pixel `first`
+    /// on.
     ///
     /// # Panics
     /// When a pixel is out of range.
-    pub fn sum_pixels(self, block: &PlaneBlock, first: usize, out: &mut [u64]) {
+    pub fn sum_pixels(self, block: &PlaneBlock, first: usize, chosen: Chosen<'_>, out: &mut [u64]) {
         match self {
-            Kernel::Scalar => scalar::sum_pixels(block, first, out),
-            Kernel::Portable => portable::sum_pixels(block, first, out),
+            Kernel::Scalar => scalar::sum_pixels(block, first, chosen, out),
+            Kernel::Portable => portable::sum_pixels(block, first, chosen, out),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2(_) => avx2::sum_pixels(block, first, out),
+            Kernel::Avx2(_) => avx2::sum_pixels(block, first, chosen, out),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512(_) => avx512::sum_pixels(block, first, out),
+            Kernel::Avx512(_) => avx512::sum_pixels(block, first, chosen, out),
         }
     }
 

@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "implements an unsafe trait method; the pointer's bounds are the caller's")]
 
 use super::kernel::{self, Plane};
-use super::{BlockSums, PlaneBlock};
+use super::{BlockSums, Chosen, PlaneBlock};
 use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS};
 
 #[derive(Clone, Copy)]
@@ -65,8 +65,8 @@ pub(in super::super) fn sum_block(block: &PlaneBlock, pixels: &[u32], planes: us
     // SAFETY: no processor feature is needed.
     unsafe { kernel::sum_block::<Words>(block, pixels, planes, out) }
 }
-pub(in super::super) fn sum_pixels(block: &PlaneBlock, first: usize, out: &mut [u64]) {
-    kernel::sum_pixels(block, first, out);
+pub(in super::super) fn sum_pixels(block: &PlaneBlock, first: usize, chosen: Chosen<'_>, out: &mut [u64]) {
+    kernel::sum_pixels(block, first, chosen, out);
 }
 pub(in super::super) fn add_weighted(sums: &BlockSums, weight: u32, out: &mut [u64; BLOCK_SCANS]) {
     kernel::add_weighted(sums, weight, out);

@@ -1,6 +1,6 @@
 //! The scalar kernels: what every fast one must equal.
 
-use super::BlockSums;
+use super::{BlockSums, Chosen};
 use stempack_codecs::planes::{BLOCK_SCANS, PlaneBlock};
 
 pub(in super::super) fn sum_block(block: &PlaneBlock, pixels: &[u32], out: &mut BlockSums) {
@@ -9,8 +9,9 @@ pub(in super::super) fn sum_block(block: &PlaneBlock, pixels: &[u32], out: &mut 
     }
 }
 
-pub(in super::super) fn sum_pixels(block: &PlaneBlock, first: usize, out: &mut [u64]) {
+pub(in super::super) fn sum_pixels(block: &PlaneBlock, first: usize, chosen: Chosen<'_>, out: &mut [u64]) {
     for (k, sum) in out.iter_mut().enumerate() {
-        *sum += (0..BLOCK_SCANS).map(|scan| u64::from(block.sample(first + k, scan))).sum::<u64>();
+        let scans = (0..BLOCK_SCANS).filter(|s| chosen.is_none_or(|bits| bits[s / 32] >> (s % 32) & 1 == 1));
+        *sum += scans.map(|scan| u64::from(block.sample(first + k, scan))).sum::<u64>();
     }
 }

@@ -51,9 +51,16 @@ fn kernels_equal_plain_sums() {
         }
         for kernel in Kernel::available() {
             let mut out = vec![5; pixels - pixels / 2];
-            kernel.sum_pixels(&block, pixels / 2, &mut out);
+            kernel.sum_pixels(&block, pixels / 2, None, &mut out);
             for (sum, counts) in out.iter().zip(&counts[pixels / 2..]) {
                 assert_eq!(*sum, 5 + counts.iter().map(|&c| u64::from(c)).sum::<u64>());
+            }
+            let chosen: [u32; PLANE_WORDS] = std::array::from_fn(|t| 0x9249_f00d_u32.rotate_left(t as u32));
+            let mut out = vec![5; pixels - pixels / 2];
+            kernel.sum_pixels(&block, pixels / 2, Some(&chosen), &mut out);
+            for (sum, counts) in out.iter().zip(&counts[pixels / 2..]) {
+                let chosen = (0..BLOCK_SCANS).filter(|s| chosen[s / 32] >> (s % 32) & 1 == 1);
+                assert_eq!(*sum, 5 + chosen.map(|s| u64::from(counts[s])).sum::<u64>());
             }
             let mut weighted = [1; BLOCK_SCANS];
             kernel.add_weighted(&[u32::MAX; BLOCK_SCANS], u32::MAX, &mut weighted);
