@@ -200,7 +200,7 @@ impl Reader {
                 block_of_frames(&self.counts, self.pixels)
             }
         };
-        self.max_widths.iter_mut().zip(block.widths()).for_each(|(m, &w)| *m = (*m).max(w));
+        self.max_widths.iter_mut().enumerate().for_each(|(p, m)| *m = (*m).max(block.width(p)));
         self.scans_done += block.scans();
         self.blocks.push(block);
         Ok(())

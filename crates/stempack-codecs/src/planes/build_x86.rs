@@ -4,7 +4,7 @@
 //! Scalar twins: [`super::build_scalar`], [`PlaneBlock::sample`].
 #![expect(unsafe_code, reason = "SIMD loads, stores and calls of functions that need detected CPU features")]
 
-use super::{BlockCounts, MAX_STREAM, PLANE_WORDS, PlaneBlock, SLACK_WORDS};
+use super::{BlockCounts, MAX_STREAM, PLANE_WORDS, PlaneBlock, SLACK_WORDS, header_words};
 use crate::bits::bit_length;
 use std::arch::x86_64::*;
 
@@ -15,21 +15,24 @@ pub(super) fn detected() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// Writes one pixel's stream and returns its planes and its words.
-pub(super) fn build(counts: &BlockCounts, out: &mut [u32]) -> (u8, usize) {
+/// Writes one pixel's stream and returns its words.
+pub(super) fn build(counts: &BlockCounts, out: &mut [u32]) -> usize {
     assert!(out.len() >= MAX_STREAM + SLACK_WORDS && detected());
     // SAFETY: the features were asked for and the room was checked just above.
     unsafe { run(counts, out) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,popcnt")]
-unsafe fn run(counts: &BlockCounts, out: &mut [u32]) -> (u8, usize) {
+unsafe fn run(counts: &BlockCounts, out: &mut [u32]) -> usize {
     // SAFETY: 512 counts are 16 times 64 bytes.
     let tiles: [__m512i; PLANE_WORDS] =
         std::array::from_fn(|t| unsafe { _mm512_loadu_si512(counts.as_ptr().add(32 * t).cast()) });
     let or = tiles.iter().fold(_mm512_setzero_si512(), |or, &v| _mm512_or_si512(or, v));
     let or = _mm512_reduce_or_epi32(or) as u32;
     let width = usize::from(bit_length((or | or >> 16) as u16));
+    if width == 0 {
+        return 0;
+    }
     let mut planes = [[0u32; PLANE_WORDS]; 16];
     for (k, plane) in planes.iter_mut().enumerate().take(width) {
         let bit = _mm512_set1_epi16((1u32 << k) as i16);
@@ -37,9 +40,9 @@ unsafe fn run(counts: &BlockCounts, out: &mut [u32]) -> (u8, usize) {
             *word = _mm512_test_epi16_mask(tile, bit);
         }
     }
-    let masks = width.div_ceil(2);
-    out[..masks].fill(0);
-    let mut at = masks;
+    let mut at = header_words(width);
+    out[..at].fill(0);
+    out[0] = width as u32;
     for (k, plane) in planes.iter().enumerate().take(width) {
         // SAFETY: a plane is 64 bytes, and `out` has room for masks, 16 full planes and a whole store behind them.
         let mask = unsafe {
@@ -48,10 +51,10 @@ unsafe fn run(counts: &BlockCounts, out: &mut [u32]) -> (u8, usize) {
             _mm512_storeu_si512(out.as_mut_ptr().add(at).cast(), _mm512_maskz_compress_epi32(mask, v));
             mask
         };
-        out[k / 2] |= u32::from(mask) << (16 * (k % 2));
+        out[(k + 1) / 2] |= u32::from(mask) << (16 * ((k + 1) % 2));
         at += mask.count_ones() as usize;
     }
-    (width as u8, at)
+    at
 }
 
 /// See [`PlaneBlock::frame`], which has asked for the features.

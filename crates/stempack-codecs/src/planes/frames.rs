@@ -63,14 +63,12 @@ fn join(parts: Vec<PlaneBlock>) -> PlaneBlock {
     let mut all = PlaneBlock {
         scans: parts.first().map_or(0, |p| p.scans),
         offsets: Vec::with_capacity(pixels + 1),
-        widths: Vec::with_capacity(pixels),
         words: Vec::with_capacity(words + SLACK_WORDS),
     };
     for part in &parts {
         let base = all.words.len() as u32;
         let (_, starts) = part.offsets.split_last().expect("offsets are one more than pixels");
         all.offsets.extend(starts.iter().map(|o| base + o));
-        all.widths.extend(&part.widths);
         all.words.extend(&part.words[..part.words.len() - SLACK_WORDS]);
     }
     all.offsets.push(u32::try_from(all.words.len()).expect("a block takes at most 16 GiB"));
@@ -97,7 +95,7 @@ mod tests {
             }
             let expected = builder.finish(scans);
             assert_eq!(block.offsets(), expected.offsets());
-            assert_eq!((block.words(), block.widths()), (expected.words(), expected.widths()));
+            assert_eq!(block.words(), expected.words());
             assert_eq!(block.scans(), scans);
         }
     }

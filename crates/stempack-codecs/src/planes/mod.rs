@@ -6,8 +6,9 @@
 //! their widths. Blocks follow the scan and pixels follow each other inside a block, which makes reading a detector, a
 //! frame or everything one pass over consecutive memory.
 //!
-//! A pixel's stream in a block: the masks of its planes as 16-bit halves of words, the first plane in the low half; then
-//! the words of plane 0, of plane 1, and so on.
+//! A pixel's stream in a block begins with 16-bit halves of words, the low half first: the number of planes, and the mask
+//! of each. Then come the words of plane 0, of plane 1, and so on. The stream of a pixel without counts is empty. So one
+//! number for each pixel finds everything, and what is read for one pixel lies together.
 
 #[cfg(target_arch = "x86_64")]
 mod build_x86;
@@ -26,7 +27,13 @@ pub const PLANE_WORDS: usize = BLOCK_SCANS / 32;
 /// Words that follow the last stream, so that fast paths may load a whole plane from anywhere.
 pub const SLACK_WORDS: usize = PLANE_WORDS;
 /// The most words a pixel's stream takes: masks and 16 full planes.
-const MAX_STREAM: usize = 8 + 16 * PLANE_WORDS;
+const MAX_STREAM: usize = header_words(16) + 16 * PLANE_WORDS;
+
+/// Words in front of the planes of a stream that has `width` of them.
+#[inline(always)]
+pub const fn header_words(width: usize) -> usize {
+    width / 2 + 1
+}
 
 /// Counts of one pixel in a block; those past the last scan are zero.
 pub type BlockCounts = [u16; BLOCK_SCANS];
@@ -37,8 +44,6 @@ pub struct PlaneBlock {
     scans: usize,
     /// First word of each pixel's stream, and the word after the last.
     offsets: Vec<u32>,
-    /// Planes of each pixel.
-    widths: Vec<u8>,
     words: Vec<u32>,
 }
 
@@ -49,11 +54,11 @@ impl PlaneBlock {
     }
     /// Detector pixels.
     pub fn pixels(&self) -> usize {
-        self.widths.len()
+        self.offsets.len() - 1
     }
     /// Bytes held in memory.
     pub fn resident_bytes(&self) -> u64 {
-        (4 * self.offsets.len() + self.widths.len() + 4 * self.words.len()) as u64
+        (4 * self.offsets.len() + 4 * self.words.len()) as u64
     }
     /// Bytes of the streams of one pixel.
     ///
@@ -62,9 +67,13 @@ impl PlaneBlock {
     pub fn pixel_bytes(&self, pixel: usize) -> u64 {
         4 * u64::from(self.offsets[pixel + 1] - self.offsets[pixel])
     }
-    /// Number of planes of each pixel.
-    pub fn widths(&self) -> &[u8] {
-        &self.widths
+    /// Number of planes of a pixel.
+    ///
+    /// # Panics
+    /// When `pixel` is out of range.
+    pub fn width(&self, pixel: usize) -> u8 {
+        let stream = self.offsets[pixel]..self.offsets[pixel + 1];
+        if stream.is_empty() { 0 } else { self.words[stream.start as usize] as u8 }
     }
     /// First word of each pixel's stream, and the word after the last.
     pub fn offsets(&self) -> &[u32] {
@@ -77,11 +86,11 @@ impl PlaneBlock {
 
     /// Planes of a pixel: mask, and the words it stands for.
     pub fn planes(&self, pixel: usize) -> impl Iterator<Item = (u16, &[u32])> {
-        let width = self.widths[pixel] as usize;
         let stream = &self.words[self.offsets[pixel] as usize..self.offsets[pixel + 1] as usize];
-        let (masks, mut words) = stream.split_at(width.div_ceil(2));
-        (0..width).map(move |k| {
-            let mask = (masks[k / 2] >> (16 * (k % 2))) as u16;
+        let width = stream.first().map_or(0, |word| *word as u8 as usize);
+        let (header, mut words) = stream.split_at(header_words(width).min(stream.len()));
+        (1..=width).map(move |k| {
+            let mask = (header[k / 2] >> (16 * (k % 2))) as u16;
             let own;
             (own, words) = words.split_at(mask.count_ones() as usize);
             (mask, own)
@@ -120,20 +129,22 @@ impl PlaneBlock {
         assert!(scan < BLOCK_SCANS);
         let (tile, bit) = (scan / 32, scan % 32);
         let below = (1u32 << tile) - 1;
-        let offsets = &self.offsets[first..][..out.len()];
-        let widths = &self.widths[first..][..out.len()];
-        for ((count, &at), &width) in out.iter_mut().zip(offsets).zip(widths) {
-            let masks = &self.words[at as usize..];
-            let mut words = (width as usize).div_ceil(2);
-            let mut value = 0;
-            for k in 0..width as usize {
-                let mask = masks[k / 2] >> (16 * (k % 2)) & 0xffff;
+        let offsets = &self.offsets[first..][..out.len() + 1];
+        for (count, ends) in out.iter_mut().zip(offsets.windows(2)) {
+            *count = 0;
+            if ends[0] == ends[1] {
+                continue;
+            }
+            let stream = &self.words[ends[0] as usize..];
+            let width = stream[0] as u8 as usize;
+            let mut words = header_words(width);
+            for k in 1..=width {
+                let mask = stream[k / 2] >> (16 * (k % 2)) & 0xffff;
                 // A word that was left out counts as zero; whichever word stands there instead exists.
-                let word = masks[words + (mask & below).count_ones() as usize];
-                value |= (word >> bit & mask >> tile & 1) << k;
+                let word = stream[words + (mask & below).count_ones() as usize];
+                *count |= ((word >> bit & mask >> tile & 1) << (k - 1)) as u16;
                 words += mask.count_ones() as usize;
             }
-            *count = value as u16;
         }
     }
     /// Writes the counts of 32 scans, from scan `32 * tile` on; false when all are zero and nothing was written.
@@ -163,7 +174,6 @@ impl PlaneBlock {
 #[derive(Debug)]
 pub struct BlockBuilder {
     offsets: Vec<u32>,
-    widths: Vec<u8>,
     words: Vec<u32>,
     filled: usize,
     build: Build,
@@ -181,11 +191,10 @@ impl BlockBuilder {
     fn with(pixels: usize, build: Build) -> Self {
         let mut offsets = Vec::with_capacity(pixels + 1);
         offsets.push(0);
-        BlockBuilder { offsets, widths: Vec::with_capacity(pixels), words: Vec::new(), filled: 0, build }
+        BlockBuilder { offsets, words: Vec::new(), filled: 0, build }
     }
     /// Appends a pixel whose counts are all zero.
     pub fn push_zero(&mut self) {
-        self.widths.push(0);
         self.offsets.push(self.filled as u32);
     }
     /// Appends the next pixel. Counts past the block's last scan must be zero.
@@ -198,13 +207,11 @@ impl BlockBuilder {
             self.words.resize(self.filled + MAX_STREAM + SLACK_WORDS + (1 << 14), 0);
         }
         let room = &mut self.words[self.filled..];
-        let (width, words) = match self.build {
+        self.filled += match self.build {
             Build::Scalar => build_scalar(counts, room),
             #[cfg(target_arch = "x86_64")]
             Build::Avx512 => build_x86::build(counts, room),
         };
-        self.filled += words;
-        self.widths.push(width);
         self.offsets.push(u32::try_from(self.filled).expect("a block takes at most 16 GiB"));
     }
     /// The block of all pushed pixels.
@@ -212,7 +219,7 @@ impl BlockBuilder {
         self.words.truncate(self.filled);
         self.words.resize(self.filled + SLACK_WORDS, 0);
         self.words.shrink_to_fit();
-        PlaneBlock { scans, offsets: self.offsets, widths: self.widths, words: self.words }
+        PlaneBlock { scans, offsets: self.offsets, words: self.words }
     }
 }
 
@@ -233,14 +240,18 @@ impl Build {
     }
 }
 
-/// Writes one pixel's stream and returns its planes and its words: the reference.
-fn build_scalar(counts: &BlockCounts, out: &mut [u32]) -> (u8, usize) {
+/// Writes one pixel's stream and returns its words: the reference.
+fn build_scalar(counts: &BlockCounts, out: &mut [u32]) -> usize {
     let width = bit_length(counts.iter().fold(0, |or, &c| or | c));
-    let mut at = (width as usize).div_ceil(2);
+    if width == 0 {
+        return 0;
+    }
+    let mut at = header_words(width.into());
     out[..at].fill(0);
-    for k in 0..width as usize {
+    out[0] = width.into();
+    for k in 1..=width as usize {
         for (t, tile) in counts.chunks_exact(32).enumerate() {
-            let word = tile.iter().rev().fold(0u32, |word, &c| word << 1 | u32::from(c >> k & 1));
+            let word = tile.iter().rev().fold(0u32, |word, &c| word << 1 | u32::from(c >> (k - 1) & 1));
             if word != 0 {
                 out[k / 2] |= 1 << (16 * (k % 2) + t);
                 out[at] = word;
@@ -248,7 +259,7 @@ fn build_scalar(counts: &BlockCounts, out: &mut [u32]) -> (u8, usize) {
             }
         }
     }
-    (width, at)
+    at
 }
 
 /// A shard as blocks of planes.
@@ -288,7 +299,7 @@ impl PlaneShard {
     }
     /// The most bytes that arranging `shard` can give: every word of every tile kept, and the index.
     pub fn bound_bytes(shard: &PackedShard, max_widths: &[u8]) -> u64 {
-        let index: u64 = max_widths.iter().map(|&w| 5 + 4 * u64::from(w).div_ceil(2)).sum();
+        let index: u64 = max_widths.iter().map(|&w| 4 + 4 * header_words(w.into()) as u64).sum();
         let blocks = shard.scans().div_ceil(BLOCK_SCANS) as u64;
         shard.payload_bytes() + blocks * (index + 4 + 4 * SLACK_WORDS as u64)
     }

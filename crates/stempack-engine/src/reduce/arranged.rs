@@ -6,19 +6,47 @@ use rayon::prelude::*;
 use stempack_codecs::planes::{BLOCK_SCANS, PlaneBlock, PlaneShard};
 use stempack_model::{Result, Task};
 
-/// Calls `use_sums` with the sums of all `pixels`, in as many pieces as 32 bits need: nearly always one.
-fn sum_block(kernel: Kernel, block: &PlaneBlock, pixels: &[u32], mut use_sums: impl FnMut(&[u32])) {
-    let mut sums = [0; BLOCK_SCANS];
+/// A shard in bit planes with the pixel widths that reductions need.
+pub(super) struct Part<'a> {
+    pub(super) planes: &'a PlaneShard,
+    /// Largest width of each pixel in this shard.
+    pub(super) max_widths: &'a [u8],
+}
+
+/// Pixels whose sum has no more than 32 bits, and the largest that it can be.
+struct Piece<'a> {
+    pixels: &'a [u32],
+    bound: u32,
+}
+
+/// Cuts pixels so that the sums of each piece fit 32 bits: nearly always one piece.
+fn pieces_of<'a>(pixels: &'a [u32], max_widths: &[u8]) -> Vec<Piece<'a>> {
+    let mut pieces = Vec::new();
     let mut rest = pixels;
     while !rest.is_empty() {
-        let mut bound = 0;
-        let fits = |pixel: &&u32| {
-            bound += max_count(block.widths()[**pixel as usize]);
-            bound <= u32::MAX.into()
-        };
+        let (mut bound, mut count) = (0u32, 0);
+        for &pixel in rest {
+            match bound.checked_add(max_count(max_widths[pixel as usize]) as u32) {
+                Some(larger) => (bound, count) = (larger, count + 1),
+                None => break,
+            }
+        }
         let piece;
-        (piece, rest) = rest.split_at(rest.iter().take_while(fits).count());
-        kernel.sum_block(block, piece, &mut sums);
+        (piece, rest) = rest.split_at(count);
+        pieces.push(Piece { pixels: piece, bound });
+    }
+    pieces
+}
+
+fn bounded<'a>(lines: &'a [Vec<u32>], max_widths: &[u8]) -> Vec<Vec<Piece<'a>>> {
+    lines.iter().map(|line| pieces_of(line, max_widths)).collect()
+}
+
+/// Calls `use_sums` with the sums of every piece.
+fn sum_block(kernel: Kernel, block: &PlaneBlock, pieces: &[Piece<'_>], mut use_sums: impl FnMut(&[u32])) {
+    let mut sums = [0; BLOCK_SCANS];
+    for piece in pieces {
+        kernel.sum_block(block, piece.pixels, piece.bound, &mut sums);
         use_sums(&sums[..block.scans()]);
     }
 }
@@ -26,19 +54,22 @@ fn sum_block(kernel: Kernel, block: &PlaneBlock, pixels: &[u32], mut use_sums: i
 /// See [`super::virtual_image`]; one of `shards` shards.
 pub(super) fn virtual_image(
     kernel: Kernel,
-    planes: &PlaneShard,
+    part: &Part<'_>,
     selected: &[u32],
     sign: Sign,
     shards: usize,
     out: &mut [u64],
     task: &Task,
 ) -> Result<()> {
-    let pieces = cut(selected.len(), shards * planes.blocks().len(), 512);
+    let pieces: Vec<Vec<Piece<'_>>> = cut(selected.len(), shards * part.planes.blocks().len(), 512)
+        .into_iter()
+        .map(|range| pieces_of(&selected[range], part.max_widths))
+        .collect();
     let outs = out.par_chunks_mut(BLOCK_SCANS);
-    planes.blocks().par_iter().zip(outs).try_for_each(|(block, out)| {
+    part.planes.blocks().par_iter().zip(outs).try_for_each(|(block, out)| {
         task.check()?;
-        if let [_] = pieces[..] {
-            sum_block(kernel, block, selected, |sums| {
+        if let [all] = &pieces[..] {
+            sum_block(kernel, block, all, |sums| {
                 out.iter_mut().zip(sums).for_each(|(o, &s)| sign.apply(o, s.into()));
             });
             return Ok(());
@@ -47,7 +78,7 @@ pub(super) fn virtual_image(
             .par_iter()
             .map(|piece| {
                 let mut partial = vec![0; out.len()];
-                sum_block(kernel, block, &selected[piece.clone()], |sums| {
+                sum_block(kernel, block, piece, |sums| {
                     partial.iter_mut().zip(sums).for_each(|(p, &s)| *p += u64::from(s));
                 });
                 partial
@@ -81,20 +112,21 @@ impl Lines {
 /// See [`super::moments`]; one of `shards` shards. Lines are summed, and the sums weighted with the index of the line.
 pub(super) fn moments(
     kernel: Kernel,
-    planes: &PlaneShard,
+    part: &Part<'_>,
     lines: &Lines,
     shards: usize,
     task: &Task,
 ) -> Result<ScanMoments> {
-    let blocks = planes.blocks().len() * shards;
+    let blocks = part.planes.blocks().len() * shards;
+    let (rows, cols) = (bounded(&lines.rows, part.max_widths), bounded(&lines.cols, part.max_widths));
     let (row_pieces, col_pieces) = (cut(lines.rows.len(), blocks, 1), cut(lines.cols.len(), blocks, 1));
-    let each = planes
+    let each = part
+        .planes
         .blocks()
         .par_iter()
         .map(|block| {
-            let partial = |rows: bool| {
-                let (pieces, lines) =
-                    if rows { (&row_pieces, &lines.rows) } else { (&col_pieces, &lines.cols) };
+            let partial = |of_rows: bool| {
+                let (pieces, lines) = if of_rows { (&row_pieces, &rows) } else { (&col_pieces, &cols) };
                 pieces.par_iter().map(move |piece| {
                     task.check()?;
                     let (mut total, mut moment) = ([0; BLOCK_SCANS], [0; BLOCK_SCANS]);
@@ -102,14 +134,14 @@ pub(super) fn moments(
                         sum_block(kernel, block, &lines[index], |sums| {
                             let mut whole = [0; BLOCK_SCANS];
                             whole[..sums.len()].copy_from_slice(sums);
-                            if rows {
+                            if of_rows {
                                 kernel.add_weighted(&whole, 1, &mut total);
                             }
                             kernel.add_weighted(&whole, index as u32, &mut moment);
                         });
                     }
                     let moment = moment[..block.scans()].to_vec();
-                    Ok(if rows {
+                    Ok(if of_rows {
                         let col = vec![0; block.scans()];
                         ScanMoments { total: total[..block.scans()].to_vec(), row: moment, col }
                     } else {
@@ -119,8 +151,8 @@ pub(super) fn moments(
                 })
             };
             let mut sum = ScanMoments::zeros(block.scans());
-            for rows in [true, false] {
-                let parts: Vec<ScanMoments> = partial(rows).collect::<Result<_>>()?;
+            for of_rows in [true, false] {
+                let parts: Vec<ScanMoments> = partial(of_rows).collect::<Result<_>>()?;
                 parts.into_iter().for_each(|part| sum.add(part));
             }
             Ok(sum)

@@ -75,7 +75,10 @@ pub(crate) fn virtual_image<H: AsRef<Held>>(
             out.iter_mut().zip(sums).for_each(|(o, s)| sign.apply(o, s));
             Ok(())
         }
-        Form::Arranged(planes) => arranged::virtual_image(kernel, planes, selected, sign, count, out, task),
+        Form::Arranged(planes) => {
+            let part = arranged::Part { planes, max_widths: &held.max_widths };
+            arranged::virtual_image(kernel, &part, selected, sign, count, out, task)
+        }
     })
 }
 
@@ -157,7 +160,10 @@ pub(crate) fn moments<H: AsRef<Held> + Sync>(
                     let part = packed::Part { shard, max_widths: &held.max_widths };
                     packed::moments(&part, detector, excluded, shards.len(), task)
                 }
-                Form::Arranged(planes) => arranged::moments(kernel, planes, &lines, shards.len(), task),
+                Form::Arranged(planes) => {
+                    let part = arranged::Part { planes, max_widths: &held.max_widths };
+                    arranged::moments(kernel, &part, &lines, shards.len(), task)
+                }
             }
         })
         .collect::<Result<_>>()?;

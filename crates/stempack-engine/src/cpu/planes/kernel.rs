@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "streams are read through pointers whose bounds a block guarantees")]
 
 use super::{BlockSums, Chosen};
-use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS, PlaneBlock};
+use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS, PlaneBlock, header_words};
 
 /// One bit for each of 512 scans.
 ///
@@ -86,18 +86,21 @@ pub(super) unsafe fn sum_block<P: Plane>(
     planes: usize,
     out: &mut BlockSums,
 ) {
-    let (offsets, widths, words) = (block.offsets(), block.widths(), block.words());
+    let (offsets, words) = (block.offsets(), block.words());
     // SAFETY: an empty stream is never read: its width is zero, so each of its masks counts as zero, and masks and a
     // plane can be loaded from the first word because of the slack at the end of `words`.
     let empty = Stream { masks: words.as_ptr().cast(), words: words.as_ptr(), width: 0 };
     let stream = |pixel: u32| {
-        let width = widths[pixel as usize] as usize;
-        let masks = &words[offsets[pixel as usize] as usize..];
-        Stream {
-            masks: masks.as_ptr().cast(),
-            // SAFETY: the masks lie in front of the words of the stream.
-            words: unsafe { masks.as_ptr().add(width.div_ceil(2)) },
-            width,
+        let (from, to) = (offsets[pixel as usize], offsets[pixel as usize + 1]);
+        let header = &words[from as usize..];
+        let width = if from < to { header[0] as u8 as usize } else { 0 };
+        // SAFETY: the number of planes and the masks lie in front of the words of the planes.
+        unsafe {
+            Stream {
+                masks: header.as_ptr().cast::<u16>().add(1),
+                words: header.as_ptr().add(header_words(width)),
+                width,
+            }
         }
     };
     // SAFETY: the caller enabled the features. A stream holds the words that its masks announce, and behind the last
@@ -110,8 +113,15 @@ pub(super) unsafe fn sum_block<P: Plane>(
             eights: [P::zero(); EIGHTS],
         };
         for (g, group) in pixels.chunks(GROUP).enumerate() {
-            let ahead = ((g + AHEAD) * GROUP).min(pixels.len());
-            for &pixel in &pixels[ahead..(ahead + GROUP).min(pixels.len())] {
+            // First where the streams are, then the streams.
+            let group_at = |g: usize| {
+                let first = (g * GROUP).min(pixels.len());
+                &pixels[first..(first + GROUP).min(pixels.len())]
+            };
+            for &pixel in group_at(g + 2 * AHEAD) {
+                P::prefetch(offsets.as_ptr().wrapping_add(pixel as usize));
+            }
+            for &pixel in group_at(g + AHEAD) {
                 let stream = offsets[pixel as usize]..offsets[pixel as usize + 1];
                 for word in stream.step_by(PLANE_WORDS) {
                     P::prefetch(words.as_ptr().wrapping_add(word as usize));
@@ -175,13 +185,16 @@ unsafe fn add_number<P: Plane>(sum: &mut [P], number: &[P]) {
 #[inline(always)]
 pub(super) fn sum_pixels(block: &PlaneBlock, first: usize, chosen: Chosen<'_>, out: &mut [u64]) {
     let offsets = &block.offsets()[first..][..out.len() + 1];
-    let widths = &block.widths()[first..][..out.len()];
-    for ((sum, at), &width) in out.iter_mut().zip(offsets).zip(widths) {
-        let masks = &block.words()[*at as usize..];
-        let mut words = &masks[(width as usize).div_ceil(2)..];
+    for (sum, ends) in out.iter_mut().zip(offsets.windows(2)) {
+        if ends[0] == ends[1] {
+            continue;
+        }
+        let stream = &block.words()[ends[0] as usize..];
+        let width = stream[0] as u8 as usize;
+        let mut words = &stream[header_words(width)..];
         let mut total = 0u64;
-        for k in 0..width as usize {
-            let mask = (masks[k / 2] >> (16 * (k % 2))) as u16;
+        for k in 0..width {
+            let mask = (stream[(k + 1) / 2] >> (16 * ((k + 1) % 2))) as u16;
             let (own, rest) = words.split_at(mask.count_ones() as usize);
             let ones: u64 = match chosen {
                 None => own.iter().map(|w| u64::from(w.count_ones())).sum(),

@@ -26,20 +26,14 @@ pub type BlockSums = [u32; BLOCK_SCANS];
 /// Which scans of a block count, one bit for each; all without one.
 pub type Chosen<'a> = Option<&'a [u32; PLANE_WORDS]>;
 
-/// The largest sum that counts of these pixels can give at one scan position, by their widths.
-pub fn bound(block: &PlaneBlock, pixels: &[u32]) -> u64 {
-    pixels.iter().map(|&p| (1 << block.widths()[p as usize]) - 1).sum()
-}
-
 impl Kernel {
-    /// Sums of the given pixels at every scan of a block.
+    /// Sums of the given pixels at every scan of a block, none of which is larger than `bound`. The caller has proved
+    /// that by the pixels' widths; of sums that are larger all the same, digits are lost.
     ///
     /// # Panics
-    /// When a pixel is out of range, or the widths do not prove that the sums fit 32 bits ([`bound`]).
-    pub fn sum_block(self, block: &PlaneBlock, pixels: &[u32], out: &mut BlockSums) {
-        let bound = bound(block, pixels);
-        assert!(bound <= u32::MAX.into());
-        let planes = 64 - bound.leading_zeros() as usize;
+    /// When a pixel is out of range.
+    pub fn sum_block(self, block: &PlaneBlock, pixels: &[u32], bound: u32, out: &mut BlockSums) {
+        let planes = 32 - bound.leading_zeros() as usize;
         match self {
             Kernel::Scalar => scalar::sum_block(block, pixels, out),
             Kernel::Portable => portable::sum_block(block, pixels, planes, out),
