@@ -6,33 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use stempack_model::{Detail, MemberRole};
 use stempack_sources::OpenOptions;
 
-fn first_values(path: &std::path::Path) -> Vec<u64> {
+pub(crate) fn first_values(path: &std::path::Path) -> Vec<u64> {
     let source = open(path);
     (0..source.acquisition().frame_count)
         .map(|f| read(&*source, f, 1).unwrap().as_ref().to_f64()[0] as u64)
         .collect()
-}
-
-#[test]
-fn links_are_followed_in_numeric_order_whatever_the_files_are_called() {
-    let folder = Folder::new();
-    let master = folder.file("run_master.h5");
-    let data = groups(&master, "/entry/data");
-    for (number, file) in [(10, "b.h5"), (2, "c.h5"), (1, "a.h5")] {
-        let shard = folder.file(file);
-        stack(&groups(&shard, "/somewhere/else"), "frames", 1, 2, 3, 100 * number);
-        data.link_external(file, "/somewhere/else/frames", &format!("data_{number}")).unwrap();
-    }
-    // A sibling by name that nothing links.
-    folder.shard("run_data_000001.h5", 1, 2, 3, 7);
-    drop((data, master));
-    assert_eq!(first_values(&folder.at("run_master.h5")), [100, 200, 1000]);
-    let source = open(&folder.at("run_master.h5"));
-    assert!(source.acquisition().warnings.iter().any(|w| w.code == "link_numbers_skip"));
-    // … and that is no way into the acquisition either.
-    let error = refusal(&folder.at("run_data_000001.h5"));
-    assert_eq!(error.code(), "ambiguous_source");
-    assert!(error.message().contains("run_data_000001.h5"));
 }
 
 #[test]
