@@ -1,7 +1,6 @@
 """Writes a small acquisition in every format that is read, with h5py or byte by byte from the format's description.
 
-Frames are written through a callback that is asked for one frame at a time, so that files larger than memory can be
-made too; arrays that are all zero cost no room on disk where the format lets them be holes.
+Files larger than memory are made of holes, which take no room on disk.
 """
 import pathlib
 import struct
@@ -88,21 +87,41 @@ def velox(folder, image, stem="scan"):
     return [path]
 
 
+class Hole(int):
+    """So many zero bytes that take no room on disk."""
+
+
+def _length(parts):
+    return sum(p if isinstance(p, Hole) else len(p) for p in parts)
+
+
+def _write(path, parts):
+    with open(path, "wb") as file:
+        for part in parts:
+            if isinstance(part, Hole):
+                file.seek(part, 1)
+            else:
+                file.write(part)
+        file.truncate()
+
+
 class _Tags:
-    """DigitalMicrograph's tags, little-endian data in big-endian structure; version 3 has narrower words and no sizes."""
+    """DigitalMicrograph's tags, little-endian data in big-endian structure; version 3 has narrower words and no sizes.
+    A body is a list of bytes and holes."""
 
     def __init__(self, version):
         self.version, self.word = version, ">Q" if version == 4 else ">I"
 
-    def data(self, kind, payload):
-        return 21, b"%%%%" + struct.pack(self.word, len(kind)) + b"".join(struct.pack(self.word, k) for k in kind) + payload
+    def data(self, kind, *payload):
+        words = b"".join(struct.pack(self.word, k) for k in kind)
+        return 21, [b"%%%%" + struct.pack(self.word, len(kind)) + words, *payload]
 
     def group(self, members):
-        out = struct.pack(">BB", 0, 0) + struct.pack(self.word, len(members))
+        out = [struct.pack(">BB", 0, 0) + struct.pack(self.word, len(members))]
         for name, (kind, body) in members:
             name = name.encode()
-            size = struct.pack(">Q", len(body)) if self.version == 4 else b""
-            out += struct.pack(">BH", kind, len(name)) + name + size + body
+            size = struct.pack(">Q", _length(body)) if self.version == 4 else b""
+            out += [struct.pack(">BH", kind, len(name)) + name + size, *body]
         return 20, out
 
     def list(self, tags):
@@ -115,9 +134,9 @@ class _Tags:
         return self.data([kind], struct.pack(f"<{code}", value))
 
 
-def dm(folder, shape, payload, version=4, stem="scan", claimed=None):
-    """The one image of a document: counts of 16 bits, the detector fastest. `payload` are its bytes, which stand before
-    the rest of the file; its tags are given whole, so that only the payload need be long."""
+def dm(folder, shape, *payload, version=4, stem="scan", claimed=None):
+    """The one image of a document: counts of 16 bits, the detector fastest. `payload` are its samples, bytes and holes,
+    `claimed` their number where it is to be another than that of the shape."""
     tags = _Tags(version)
     steps = [(0.05, "1/nm"), (0.04, "1/nm"), (2.5, "nm"), (1.5, "nm")]
     dimensions = tags.list(
@@ -126,16 +145,16 @@ def dm(folder, shape, payload, version=4, stem="scan", claimed=None):
     image = tags.group(
         [
             ("Calibrations", tags.group([("Dimension", dimensions)])),
-            ("Data", tags.data([20, 4, claimed or int(np.prod(shape))], payload)),
+            ("Data", tags.data([20, 4, claimed or int(np.prod(shape, dtype=object))], *payload)),
             ("DataType", tags.number(3, "i", 10)),
             ("Dimensions", tags.list([tags.number(5, "I", n) for n in reversed(shape)])),
         ]
     )
     _, root = tags.group([("ImageList", tags.list([tags.group([("ImageData", image)])]))])
     # Version 3 counts four bytes more than the group has.
-    length = struct.pack(tags.word, len(root) + (0 if version == 4 else 4))
+    length = struct.pack(tags.word, _length(root) + (0 if version == 4 else 4))
     path = folder / f"{stem}.dm{version}"
-    path.write_bytes(struct.pack(">I", version) + length + struct.pack(">I", 1) + root + bytes(8))
+    _write(path, [struct.pack(">I", version) + length + struct.pack(">I", 1), *root, bytes(8)])
     return [path]
 
 
@@ -168,8 +187,8 @@ ORIGINALS = {
     "EMPAD-G2": lambda folder, stem: (empad(folder, _frames(patterns()), SCAN, 2, stem), patterns()),
     "EMD": lambda folder, stem: (emd(folder, counts(), stem), counts()),
     "EMD in chunks": lambda folder, stem: (emd(folder, counts(), stem, chunks=(1, 1, *DETECTOR), compression="gzip"), counts()),
-    "DM4": lambda folder, stem: (dm(folder, (*SCAN, *DETECTOR), counts().tobytes(), 4, stem), counts()),
-    "DM3": lambda folder, stem: (dm(folder, (*SCAN, *DETECTOR), counts().tobytes(), 3, stem), counts()),
+    "DM4": lambda folder, stem: (dm(folder, (*SCAN, *DETECTOR), counts().tobytes(), version=4, stem=stem), counts()),
+    "DM3": lambda folder, stem: (dm(folder, (*SCAN, *DETECTOR), counts().tobytes(), version=3, stem=stem), counts()),
     "npy": lambda folder, stem: (npy(folder, counts(), stem), counts()),
     "Velox": lambda folder, stem: (velox(folder, counts()[0, 0], stem), counts()[0, 0]),
 }
