@@ -91,15 +91,16 @@ class Links(Access):
                     folder = self.linked(f"{name} {path.name}", [path])
                     self.reads(folder / path.name, array)
 
-    def test_a_link_of_another_name(self):
+    def test_links_of_other_names(self):
         """Contents decide; what names say about companions is read where the file really lies."""
         for name, files, array in self.everything(self.folder / "real"):
-            with self.subTest(name):
-                folder = self.folder / "renamed" / name
-                folder.mkdir(parents=True)
-                link = folder / f"today{'_master' if 'ARINA' in name else ''}{files[0].suffix}"
-                link.symlink_to(files[0])
-                self.reads(link, array)
+            for number, path in enumerate(files):
+                for link in (f"today{path.suffix}", f"today_master{path.suffix}", f"today_data_000009{path.suffix}"):
+                    with self.subTest(name, member=path.name, link=link):
+                        folder = self.folder / "renamed" / f"{name} {number} {link}"
+                        folder.mkdir(parents=True)
+                        (folder / link).symlink_to(path)
+                        self.reads(folder / link, array)
 
     def test_a_link_with_a_member_missing_where_it_leads(self):
         for name, lost, code in (("ARINA", "scan_data_000002.h5", "missing_member"), ("EMPAD-G1", "scan.raw", "missing_member")):
@@ -237,6 +238,16 @@ class Locked(Access):
                         continue
                     with self.subTest(name, how=how, member=member.name), held(how, member):
                         self.reads(files[0], array)
+
+    def test_an_environment_that_insists_on_locks(self):
+        """Then a locked file is refused by what can be done about it."""
+        files, _ = formats.ORIGINALS["EMD"](self.folder, "scan")
+        command = [str(cli.BINARY), "inspect", str(files[0]), "--json"]
+        with held("h5py", files[0]):
+            done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"HDF5_USE_FILE_LOCKING": "TRUE"})
+        document = cli.refused(self, cli.Answer(done.returncode, done.stdout, done.stderr), "file_locked", "Io")
+        self.assertIn("scan.h5", document["message"])
+        self.assertIn("HDF5_USE_FILE_LOCKING", document["hint"])
 
     def test_a_file_that_is_marked_as_being_written(self):
         """HDF5's latest format carries a mark as long as somebody has the file open for writing, and after a crash."""

@@ -6,7 +6,7 @@ use crate::hdf5::File;
 use crate::identity::Fingerprints;
 use crate::nxem::{self, Nxem};
 use crate::stem_sidecar::{self, SideFile};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use stempack_model::Result;
 
 /// The NXem companion, as far as there is one.
@@ -25,23 +25,23 @@ pub(super) struct Beside {
 impl Beside {
     pub(super) fn read(layout: &Layout, fingerprints: &mut Fingerprints) -> Result<Self> {
         let mut companion = Companion::Absent;
-        let head = crate::shown(&layout.head);
         // Only the companion of exactly this master is ever considered.
-        if head.ends_with(super::MASTER) {
-            if let Some(path) = named(layout, order::companion_name) {
-                let name = crate::shown(&path);
-                fingerprints.add(&path)?;
-                companion = match File::open(&path) {
-                    Err(e) => Companion::Unusable { path, name, why: e.message().to_owned() },
-                    Ok(file) => match nxem::read(&file) {
-                        Some(block) => Companion::Read { path, name, block: Box::new(block) },
-                        None => {
-                            let why = "it holds no `/electron_microscope`".to_owned();
-                            Companion::Unusable { path, name, why }
-                        }
-                    },
-                };
-            }
+        let is_master = |path: &Path| crate::shown(path).ends_with(super::MASTER);
+        let considered =
+            is_master(&layout.head) || crate::real_place(&layout.head).is_some_and(|real| is_master(&real));
+        if considered && let Some(path) = named(layout, order::companion_name) {
+            let name = crate::shown(&path);
+            fingerprints.add(&path)?;
+            companion = match File::open(&path) {
+                Err(e) => Companion::Unusable { path, name, why: e.message().to_owned() },
+                Ok(file) => match nxem::read(&file) {
+                    Some(block) => Companion::Read { path, name, block: Box::new(block) },
+                    None => {
+                        let why = "it holds no `/electron_microscope`".to_owned();
+                        Companion::Unusable { path, name, why }
+                    }
+                },
+            };
         }
         let mut side_file = None;
         if let Some(path) = named(layout, |stem| format!("{stem}.h5")).filter(|p| *p != layout.head)

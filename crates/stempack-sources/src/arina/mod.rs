@@ -48,15 +48,20 @@ const DATA: &str = "/entry/data";
 /// what lies where it leads to, unless more shards lie beside the link.
 fn entry(path: &Path) -> Result<Option<Entry>> {
     let near = entry_beside(path);
-    if let Ok(Some(Entry::Master { .. })) = near {
+    let itself = |entry: &Entry, path: &Path| matches!(entry, Entry::Master { master, .. } if master == path);
+    if let Ok(Some(entry @ Entry::Master { .. })) = &near
+        && !itself(entry, path)
+    {
         return near;
     }
     let Some(real) = crate::real_place(path) else { return near };
     Ok(match (near, entry_beside(&real)?) {
+        // A master keeps the name of its link; what is beside it is found all the same.
+        (Ok(Some(near)), Some(entry)) if itself(&near, path) && itself(&entry, &real) => Some(near),
         (Ok(Some(Entry::Shards(near))), Some(Entry::Shards(real))) if near.len() >= real.len() => {
             Some(Entry::Shards(near))
         }
-        (_, Some(real)) => Some(real),
+        (_, Some(entry)) => Some(entry),
         (near, None) => near?,
     })
 }

@@ -77,8 +77,9 @@ fn marked_as_being_written(path: &Path) -> bool {
     let Ok(Some(at)) = superblock(path) else { return false };
     let mut head = [0; 12];
     let read = std::fs::File::open(path).and_then(|file| file.read_exact_at(&mut head, at));
-    // Version 3 of the superblock keeps flags of consistency in its twelfth byte: 1 for writing, 4 for a reader beside it.
-    read.is_ok() && head[8] >= 3 && head[11] & 5 != 0
+    // Version 3 of the superblock, its sizes of offsets and lengths, and flags of consistency: 1 for writing, 4 for a
+    // reader beside the writer.
+    read.is_ok() && matches!(head[8..], [3, 2 | 4 | 8, 2 | 4 | 8, 1 | 4 | 5])
 }
 
 fn cannot_open(path: &Path, name: &str, error: &h5::Error) -> Error {
@@ -90,7 +91,15 @@ fn cannot_open(path: &Path, name: &str, error: &h5::Error) -> Error {
             "close it there and try again; if no program writes it any more, clear the mark on a copy with `h5clear -s`",
         );
     }
-    let message = format!("cannot open `{name}` as HDF5: {}", said(error));
+    let said = said(error);
+    if said.contains("unable to lock file") {
+        // Files are opened without locks, but a setting of the environment outranks what a program asks for.
+        let message = format!("`{name}` is locked by another program, or its disk has no locks");
+        return Error::new(SourceCode::FileLocked, message).with("path", path.display().to_string()).hint(
+            "close it there, or take HDF5_USE_FILE_LOCKING out of the environment: reading needs no lock",
+        );
+    }
+    let message = format!("cannot open `{name}` as HDF5: {said}");
     Error::new(SourceCode::UnreadableHdf5, message)
         .with("path", path.display().to_string())
         .hint("it is damaged, cut short, or not written to its end: close it in the program that writes it, or copy it anew")

@@ -216,7 +216,7 @@ fn arrays_beside_an_acquisition() {
     assert_eq!(labels(&found), ["cube", "run"]);
     let expected = [
         ("complex.npy", "unsupported_layout", "complex"),
-        ("short.npy", "length_mismatch", "11"),
+        ("short.npy", "length_mismatch", "139 bytes"),
         ("structured.npy", "unsupported_layout", "records"),
         ("table.npy", "unsupported_layout", "records"),
     ];

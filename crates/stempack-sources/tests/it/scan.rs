@@ -146,6 +146,13 @@ fn trigger_counts_must_account_for_the_frames() {
         let folder = with(triggers, images, 6);
         assert_eq!(open(&folder.at("run_master.h5")).acquisition().frame_count, 6);
     }
+    // Facts § 1.6: four images for each of nine triggers are 36 frames, and no scan of 6 × 6.
+    let folder = with(Some(9), Some(4), 36);
+    let source = open(&folder.at("run_master.h5"));
+    assert_eq!((source.acquisition().frame_count, &source.acquisition().scan), (36, &None));
+    let error = stempack_sources::require_shape(source.acquisition()).unwrap_err();
+    assert_eq!(error.code(), "missing_scan_shape");
+    assert!(error.message().contains("6x6"), "suggested, never assumed: {error}");
     for (triggers, images) in [(Some(7), Some(1)), (Some(3), Some(3)), (Some(5), None), (None, Some(12))] {
         let folder = with(triggers, images, 6);
         let error = refusal(&folder.at("run_master.h5"));
