@@ -58,6 +58,18 @@ class Names(Access):
                     described = self.reads(entry, array)
                     self.assertIn(NAME, described["members"][0]["path"])
 
+    def test_a_folder_whose_name_is_no_text(self):
+        """Names are bytes; these are Latin-1. Only the JSON document has to write them as text."""
+        folder = self.folder / os.fsdecode(b"gr\xf6\xdfe")
+        written = list(self.everything(self.folder / "text"))
+        (self.folder / "text").rename(folder)
+        for name, files, array in written:
+            for entry in files:
+                with self.subTest(name, entry=entry.name):
+                    self.reads(folder / entry.relative_to(self.folder / "text"), array)
+        answer = cli.run("inspect", folder)
+        self.assertEqual((answer.code, answer.json["issues"]), (0, []), repr(answer))
+
     def test_a_folder_of_any_script_is_listed(self):
         names = [name for name, *_ in self.everything(self.folder / NAME, NAME)]
         answer = cli.run("inspect", self.folder / NAME)
