@@ -77,6 +77,16 @@ class Names(Access):
         self.assertEqual((len(answer.json["acquisitions"]), answer.json["issues"]), (len(names), []), repr(answer))
 
 
+class Pipes(Access):
+    def test_a_pipe_is_refused_and_not_waited_for(self):
+        for suffix in ("npy", "raw", "xml", "h5", "dm4", "emd", "qem", "bin"):
+            with self.subTest(suffix):
+                pipe = self.folder / f"pipe.{suffix}"
+                os.mkfifo(pipe)
+                document = cli.refused(self, cli.run("inspect", pipe, timeout=20), "unknown_format")
+                self.assertIn("no regular file", document["message"])
+
+
 class Links(Access):
     def linked(self, name, files, relative=False):
         """A folder with links to all files of an acquisition, under their own names."""

@@ -51,7 +51,9 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened> {
 /// `io`.
 pub fn is_qem(path: &Path) -> Result<bool> {
     let named = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("qem"));
-    Ok(!path.is_dir() && (QemFile::probe(path)? || named))
+    // Opening a pipe would wait for a writer.
+    let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file());
+    Ok(!special && (QemFile::probe(path)? || named))
 }
 
 /// The packs and `.qem` files in a folder and everything below it, in the order of a [`catalog`](crate::catalog), which
