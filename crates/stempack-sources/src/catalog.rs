@@ -19,6 +19,8 @@ const MAX_DEPTH: usize = 64;
 pub struct Catalog {
     /// In the order of the inputs, sorted by path within a folder, each acquisition once.
     pub acquisitions: Vec<Acquisition>,
+    /// The file by which each of them was opened, and opens again.
+    pub entries: Vec<PathBuf>,
     /// Files and folders inside folders that could not be opened.
     pub issues: Vec<Issue>,
 }
@@ -56,7 +58,7 @@ pub fn catalog(paths: &[PathBuf], options: &OpenOptions, task: &Task) -> Result<
     for path in paths {
         task.check()?;
         if !is_folder(path)? {
-            catalog.add(open(path, options)?.acquisition(), &mut seen);
+            catalog.add(open(path, options)?.acquisition(), path, &mut seen);
             continue;
         }
         let found = search(path, |name| Entry::of(name) > Entry::No, task)?;
@@ -68,7 +70,7 @@ pub fn catalog(paths: &[PathBuf], options: &OpenOptions, task: &Task) -> Result<
                 Ok(None) => {}
                 Ok(Some(source)) => {
                     opened += 1;
-                    catalog.add(source.acquisition(), &mut seen);
+                    catalog.add(source.acquisition(), &candidate, &mut seen);
                 }
                 Err(error) if error.kind() == Kind::Cancelled => return Err(error),
                 Err(error) => issues.push(Issue { path: candidate, error }),
@@ -118,9 +120,10 @@ fn is_folder(path: &Path) -> Result<bool> {
 
 impl Catalog {
     /// The same acquisition is listed once, by whichever member it was found.
-    fn add(&mut self, acquisition: &Acquisition, seen: &mut BTreeSet<Vec<PathBuf>>) {
+    fn add(&mut self, acquisition: &Acquisition, entry: &Path, seen: &mut BTreeSet<Vec<PathBuf>>) {
         if seen.insert(key(acquisition)) {
             self.acquisitions.push(acquisition.clone());
+            self.entries.push(entry.to_owned());
         }
     }
 

@@ -11,6 +11,10 @@ stempack_model::error_codes! {
         NoAcquisition = "no_acquisition", NotThisFormat;
         /// The HDF5 library cannot make sense of a file that has the signature.
         UnreadableHdf5 = "unreadable_hdf5", Malformed;
+        /// A file is marked as being written: another program has it open, or ended without closing it.
+        BeingWritten = "being_written", Changed;
+        /// Another program has locked a file, and the environment asks for locks to be respected.
+        FileLocked = "file_locked", Io;
         /// The HDF5 library does not come back from a file.
         Hdf5Stuck = "hdf5_stuck", Malformed;
         /// A referenced file or dataset is not there.

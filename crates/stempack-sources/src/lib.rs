@@ -35,7 +35,7 @@ pub use registry::{Candidate, explain, open};
 pub use scan_shape::require_shape;
 pub use velox::{ScalarImage, is_scalar_image, scalar_image};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use stempack_model::{Error, ScanShape};
 
 /// What the caller states or permits.
@@ -69,6 +69,16 @@ pub mod fuzzing {
 /// Name of a file without its folder, for people.
 fn shown(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned())
+}
+
+/// Where a file really lies, when its path is a symbolic link to another folder or another name.
+fn real_place(path: &Path) -> Option<PathBuf> {
+    let real = path.canonicalize().ok()?;
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.canonicalize().ok()?,
+        _ => Path::new(".").canonicalize().ok()?,
+    };
+    (real.parent() != Some(folder.as_path()) || real.file_name() != path.file_name()).then_some(real)
 }
 
 /// A refusal that names the file.

@@ -95,6 +95,9 @@ fn candidates(path: &Path) -> Result<Vec<(Candidate, Option<Error>)>> {
     if found.is_dir() {
         return Err(unknown(path, "is a folder").hint("name the file to open, for example its `*_master.h5`"));
     }
+    if !found.is_file() {
+        return Err(unknown(path, "is no regular file"));
+    }
     let mut candidates = Vec::new();
     for format in FORMATS {
         let (score, why, error) = match (format.probe)(path) {

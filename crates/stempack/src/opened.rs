@@ -4,7 +4,7 @@ use crate::{
     Acquisition, Dark, DarkProducts, FrameSource, FrameSourceProducts, OpenOptions, PackFile, PackSource,
     Products, QemFile, QemProducts, Resident, Result, Samples, Shape4, ShardReader, Task,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a path turned out to be.
@@ -51,7 +51,26 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened> {
 /// `io`.
 pub fn is_qem(path: &Path) -> Result<bool> {
     let named = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("qem"));
-    Ok(!path.is_dir() && (QemFile::probe(path)? || named))
+    // Opening a pipe would wait for a writer.
+    let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file());
+    Ok(!special && (QemFile::probe(path)? || named))
+}
+
+/// The packs and `.qem` files in a folder and everything below it, in the order of a [`catalog`](crate::catalog), which
+/// lists originals. They are told by their first bytes, or by the name of a `.qem` file; what cannot be read and is not
+/// named so is left out.
+///
+/// # Errors
+/// `io` when the folder cannot be listed; `cancelled`.
+pub fn containers_below(folder: &Path, task: &Task) -> Result<Vec<PathBuf>> {
+    let mut found = stempack_sources::files_below(folder, task)?;
+    let named = |path: &Path| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("qem"));
+    found.retain(|path| named(path) || is_container(path).unwrap_or(false));
+    Ok(found)
+}
+
+fn is_container(path: &Path) -> Result<bool> {
+    Ok(PackFile::probe(path)? || is_qem(path)?)
 }
 
 /// Opens anything as raw frames: to write it in another container, or to compare it.

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use stempack::{
-    Acquisition, Catalog, Error, Explanation, FrameSource, Issue, OpenOptions, Overrides, PackFile, QemFile,
-    Result, explain_all, require_shape, sha256_file,
+    Acquisition, Catalog, Error, Explanation, FrameSource, Issue, Kind, OpenOptions, Overrides, PackFile,
+    QemFile, Result, explain_all, require_shape, sha256_file,
 };
 
 pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
@@ -22,16 +22,11 @@ pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
     };
     let mut report = Report { overrides, metadata: args.metadata, ..Report::default() };
     for path in &args.paths {
-        if !path.is_dir() && PackFile::probe(path)? {
-            report.pack(&PackFile::open(path)?, args.digest, context)?;
-            continue;
-        }
-        if stempack::is_qem(path)? {
-            report.qem(&QemFile::open(path)?, args.digest, context)?;
-            continue;
-        }
-        for acquisition in &catalog(path, &options, args.explain, &mut report, context)?.acquisitions {
-            report.acquisition(acquisition, path, &options, args.digest, context)?;
+        if path.is_dir() {
+            folder(path, args, &options, &mut report, context)?;
+        } else if !report.container(path, args.digest, context)? {
+            let catalog = catalog(path, &options, args.explain, context)?;
+            report.catalog(&catalog, &options, args.digest, context)?;
         }
     }
     if !report.overrides.is_empty() && (report.originals, report.acquisitions.len()) != (1, 1) {
@@ -50,24 +45,40 @@ pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
 }
 
 /// The catalog of one input. What is to be explained need not open: why it does not is part of the answer.
-fn catalog(
+fn catalog(path: &Path, options: &OpenOptions, explain: bool, context: &Context) -> Result<Catalog> {
+    let inputs = [path.to_owned()];
+    match stempack::catalog(&inputs, options, context.task()) {
+        Err(error) if explain && error.kind() != Kind::Cancelled && path.exists() => {
+            Ok(Catalog { issues: vec![Issue { path: path.to_owned(), error }], ..Catalog::default() })
+        }
+        other => other,
+    }
+}
+
+/// The originals of a folder, and then its packs and `.qem` files.
+fn folder(
     path: &Path,
+    args: &Inspect,
     options: &OpenOptions,
-    explain: bool,
     report: &mut Report,
     context: &Context,
-) -> Result<Catalog> {
-    let inputs = [path.to_owned()];
-    let catalog = match stempack::catalog(&inputs, options, context.task()) {
-        Err(error) if explain && error.kind() != stempack::Kind::Cancelled && path.exists() => {
-            Catalog { issues: vec![Issue { path: path.to_owned(), error }], ..Catalog::default() }
-        }
+) -> Result<()> {
+    let containers = stempack::containers_below(path, context.task())?;
+    let mut catalog = match catalog(path, options, args.explain, context) {
+        Err(error) if error.code() == "no_acquisition" && !containers.is_empty() => Catalog::default(),
         other => other?,
     };
-    for issue in &catalog.issues {
-        report.issue(&issue.path, &issue.error);
+    // A pack may be named as originals are; that it is none is no news.
+    catalog.issues.retain(|issue| !containers.contains(&issue.path));
+    report.catalog(&catalog, options, args.digest, context)?;
+    for container in containers {
+        match report.container(&container, args.digest, context) {
+            Err(error) if error.kind() == Kind::Cancelled => return Err(error),
+            Err(error) => report.issue(&container, &error),
+            Ok(_) => {}
+        }
     }
-    Ok(catalog)
+    Ok(())
 }
 
 fn explanation(all: &Explanation) -> Value {
@@ -114,6 +125,46 @@ impl Report {
         text
     }
 
+    /// What is seen for the first time.
+    fn is_new(&mut self, path: &Path) -> bool {
+        self.seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_owned()))
+    }
+
+    /// Reports a pack or a `.qem` file; false for anything else.
+    fn container(&mut self, path: &Path, digest: bool, context: &Context) -> Result<bool> {
+        if PackFile::probe(path)? {
+            let pack = PackFile::open(path)?;
+            if self.is_new(path) {
+                self.pack(&pack, digest, context)?;
+            }
+        } else if stempack::is_qem(path)? {
+            let file = QemFile::open(path)?;
+            if self.is_new(path) {
+                self.qem(&file, digest, context)?;
+            }
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn catalog(
+        &mut self,
+        catalog: &Catalog,
+        options: &OpenOptions,
+        digest: bool,
+        context: &Context,
+    ) -> Result<()> {
+        for issue in &catalog.issues {
+            self.issue(&issue.path, &issue.error);
+        }
+        for (acquisition, given) in catalog.acquisitions.iter().zip(&catalog.entries) {
+            self.acquisition(acquisition, given, options, digest, context)?;
+        }
+        Ok(())
+    }
+
+    /// `given` opens the acquisition again; its first member need not, for two XML files may name one RAW.
     fn acquisition(
         &mut self,
         acquisition: &Acquisition,
@@ -123,13 +174,13 @@ impl Report {
         context: &Context,
     ) -> Result<()> {
         let entry = acquisition.members.first().map_or_else(|| given.to_owned(), |m| m.path.clone());
-        if !self.seen.insert(entry.canonicalize().unwrap_or_else(|_| entry.clone())) {
+        if !self.is_new(&entry) {
             return Ok(());
         }
         let digests = if digest {
             let bytes = acquisition.members.iter().map(|m| m.bytes).sum();
             context.task().begin("hash members", bytes);
-            let source = stempack::open_original(&entry, options)?;
+            let source = stempack::open_original(given, options)?;
             let digests = source.digest_members(context.task())?;
             context.task().finish();
             Some(digests)

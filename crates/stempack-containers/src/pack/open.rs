@@ -29,6 +29,10 @@ impl PackFile {
     /// # Errors
     /// `io`.
     pub fn probe(path: &Path) -> Result<bool> {
+        // Opening a pipe would wait for a writer.
+        if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) {
+            return Ok(false);
+        }
         let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
         let mut magic = [0; 6];
         match file.read_exact_at(&mut magic, 0) {

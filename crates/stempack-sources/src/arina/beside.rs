@@ -6,7 +6,7 @@ use crate::hdf5::File;
 use crate::identity::Fingerprints;
 use crate::nxem::{self, Nxem};
 use crate::stem_sidecar::{self, SideFile};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use stempack_model::Result;
 
 /// The NXem companion, as far as there is one.
@@ -25,26 +25,26 @@ pub(super) struct Beside {
 impl Beside {
     pub(super) fn read(layout: &Layout, fingerprints: &mut Fingerprints) -> Result<Self> {
         let mut companion = Companion::Absent;
-        let head = crate::shown(&layout.head);
         // Only the companion of exactly this master is ever considered.
-        if head.ends_with(super::MASTER) {
-            let name = order::companion_name(&layout.stem);
-            if let Some(path) = named(layout, &name) {
-                fingerprints.add(&path)?;
-                companion = match File::open(&path) {
-                    Err(e) => Companion::Unusable { path, name, why: e.message().to_owned() },
-                    Ok(file) => match nxem::read(&file) {
-                        Some(block) => Companion::Read { path, name, block: Box::new(block) },
-                        None => {
-                            let why = "it holds no `/electron_microscope`".to_owned();
-                            Companion::Unusable { path, name, why }
-                        }
-                    },
-                };
-            }
+        let is_master = |path: &Path| crate::shown(path).ends_with(super::MASTER);
+        let considered =
+            is_master(&layout.head) || crate::real_place(&layout.head).is_some_and(|real| is_master(&real));
+        if considered && let Some(path) = named(layout, order::companion_name) {
+            let name = crate::shown(&path);
+            fingerprints.add(&path)?;
+            companion = match File::open(&path) {
+                Err(e) => Companion::Unusable { path, name, why: e.message().to_owned() },
+                Ok(file) => match nxem::read(&file) {
+                    Some(block) => Companion::Read { path, name, block: Box::new(block) },
+                    None => {
+                        let why = "it holds no `/electron_microscope`".to_owned();
+                        Companion::Unusable { path, name, why }
+                    }
+                },
+            };
         }
         let mut side_file = None;
-        if let Some(path) = named(layout, &format!("{}.h5", layout.stem)).filter(|p| *p != layout.head)
+        if let Some(path) = named(layout, |stem| format!("{stem}.h5")).filter(|p| *p != layout.head)
             && let Ok(file) = File::open(&path)
             && let Some(side) = stem_sidecar::read(&file)
         {
@@ -64,8 +64,13 @@ impl Beside {
     }
 }
 
-/// A file in the folder of the head.
-fn named(layout: &Layout, name: &str) -> Option<PathBuf> {
-    let path = layout.head.with_file_name(name);
-    path.is_file().then_some(path)
+/// A file in the folder of the head, named after its stem; or, when the head is a link, where it really lies.
+fn named(layout: &Layout, name: impl Fn(&str) -> String) -> Option<PathBuf> {
+    let near = layout.head.with_file_name(name(&layout.stem));
+    if near.is_file() {
+        return Some(near);
+    }
+    let real = crate::real_place(&layout.head)?;
+    let there = real.with_file_name(name(order::stem_of(&crate::shown(&real))));
+    there.is_file().then_some(there)
 }

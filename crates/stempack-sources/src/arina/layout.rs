@@ -4,8 +4,8 @@
 //! master, the target path inside it, in the order of the numbers the names end in. Every link that is, or by its name
 //! claims to be, a detector stack is required.
 
-use super::order::{names_a_stack, numbered};
-use super::{DATA, MASTER};
+use super::DATA;
+use super::order::{names_a_stack, numbered, stem_of};
 use crate::OpenOptions;
 use crate::error::SourceCode;
 use crate::hdf5::{Dataset, DatasetIndex, ElementClass, File, Found, Link, ObjectId};
@@ -98,9 +98,7 @@ impl Layout {
                 if let Some(shard) = shard {
                     layout.require_shard(shard, fingerprints)?;
                 }
-                layout.stem = shown(master);
-                let stem = layout.stem.strip_suffix(MASTER).or_else(|| layout.stem.strip_suffix(".h5"));
-                layout.stem = stem.unwrap_or(&layout.stem).to_owned();
+                layout.stem = stem_of(&shown(master)).to_owned();
                 Ok(layout)
             }
             Entry::Shards(shards) => Self::from_shards(shards, options, fingerprints),
@@ -371,7 +369,17 @@ fn resolve(from: &Path, name: &[u8], options: &OpenOptions) -> Result<PathBuf> {
         )
         .hint("only files in the same folder or below it are opened unless outside links are allowed"));
     }
-    Ok(from.parent().unwrap_or(Path::new("")).join(recorded))
+    let near = from.parent().unwrap_or(Path::new("")).join(recorded);
+    if !near.exists()
+        && let Some(real) = crate::real_place(from)
+    {
+        // The file is a link; what it names lies where it really is.
+        let there = real.with_file_name("").join(recorded);
+        if there.exists() {
+            return Ok(there);
+        }
+    }
+    Ok(near)
 }
 
 /// Checks that the stacks are distinct and puts them in numeric order.

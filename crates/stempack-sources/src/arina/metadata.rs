@@ -4,6 +4,7 @@
 //! for a scan step.
 
 use super::beside::{Beside, Companion};
+use super::order::stem_of;
 use super::{Layout, retained};
 use crate::hdf5::{File, Value};
 use crate::identity::Fingerprints;
@@ -277,7 +278,12 @@ fn velox_step(
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let Some(path) = velox::sibling(folder, &layout.stem) else { return Ok(None) };
+    let really_beside = || {
+        let real = crate::real_place(&layout.head)?;
+        velox::sibling(real.parent()?, stem_of(&shown(&real)))
+    };
+    let near = velox::sibling(folder, &layout.stem);
+    let Some(path) = near.or_else(really_beside) else { return Ok(None) };
     let name = shown(&path);
     // Without a scan shape nothing can show that the image is of the same scan.
     let Some(scan) = decision.scan.as_ref().map(|s| s.shape) else { return Ok(None) };

@@ -44,8 +44,30 @@ const MASTER: &str = "_master.h5";
 /// Where a master keeps its stacks.
 const DATA: &str = "/entry/data";
 
-/// Which acquisition a file belongs to, if it is of this format at all.
+/// Which acquisition a file belongs to, if it is of this format at all. A link whose master is not beside it belongs to
+/// what lies where it leads to, unless more shards lie beside the link.
 fn entry(path: &Path) -> Result<Option<Entry>> {
+    let near = entry_beside(path);
+    let itself = |entry: &Entry, path: &Path| matches!(entry, Entry::Master { master, .. } if master == path);
+    if let Ok(Some(entry @ Entry::Master { .. })) = &near
+        && !itself(entry, path)
+    {
+        return near;
+    }
+    let Some(real) = crate::real_place(path) else { return near };
+    Ok(match (near, entry_beside(&real)?) {
+        // A master keeps the name of its link; what is beside it is found all the same.
+        (Ok(Some(near)), Some(entry)) if itself(&near, path) && itself(&entry, &real) => Some(near),
+        (Ok(Some(Entry::Shards(near))), Some(Entry::Shards(real))) if near.len() >= real.len() => {
+            Some(Entry::Shards(near))
+        }
+        (_, Some(entry)) => Some(entry),
+        (near, None) => near?,
+    })
+}
+
+/// Which acquisition a file belongs to by what lies in its folder.
+fn entry_beside(path: &Path) -> Result<Option<Entry>> {
     let Some(name) = path.file_name().and_then(|n| n.to_str()) else { return lone(path) };
     let beside = |name: String| path.with_file_name(name);
     if let Some((stem, _)) = shard_name(name) {

@@ -32,6 +32,11 @@ pub(super) fn companion_name(stem: &str) -> String {
     format!("{stem}{COMPANION}")
 }
 
+/// What the files of an acquisition have in common, from the name of its master.
+pub(super) fn stem_of(master: &str) -> &str {
+    master.strip_suffix(MASTER).or_else(|| master.strip_suffix(".h5")).unwrap_or(master)
+}
+
 /// A link name split into what precedes its trailing number, and that number.
 pub(super) fn numbered(name: &str) -> (&str, Option<u64>) {
     let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());

@@ -125,14 +125,9 @@ pub(super) fn beside(raw: &Path) -> Result<Beside> {
         return Ok(found);
     }
     // The RAW may be a link; then its XML may lie where it really is.
-    match raw.canonicalize() {
-        Ok(real)
-            if real.file_name() != raw.file_name()
-                || real.parent() != parent(raw).canonicalize().ok().as_deref() =>
-        {
-            beside_name(&real)
-        }
-        _ => Ok(found),
+    match crate::real_place(raw) {
+        Some(real) => beside_name(&real),
+        None => Ok(found),
     }
 }
 

@@ -44,10 +44,15 @@ const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 /// # Errors
 /// `io` when the file cannot be read.
 pub fn has_signature(path: &Path) -> Result<bool> {
+    Ok(superblock(path)?.is_some())
+}
+
+/// Where the signature of a file stands.
+fn superblock(path: &Path) -> Result<Option<u64>> {
     let failed = |e| Error::io("read", path, e);
     // A directory or a pipe is not opened at all: reading a pipe would wait for a writer.
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        return Ok(false);
+        return Ok(None);
     }
     let mut file = std::fs::File::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
@@ -56,14 +61,48 @@ pub fn has_signature(path: &Path) -> Result<bool> {
         let mut found = [0; 8];
         file.seek(SeekFrom::Start(at)).map_err(failed)?;
         match file.read_exact(&mut found) {
-            Ok(()) if found == *SIGNATURE => return Ok(true),
+            Ok(()) if found == *SIGNATURE => return Ok(Some(at)),
             Ok(()) => {}
-            Err(e) if e.kind() == ErrorKind::UnexpectedEof => return Ok(false),
+            Err(e) if e.kind() == ErrorKind::UnexpectedEof => return Ok(None),
             Err(e) => return Err(failed(e)),
         }
         at = if at == 0 { 512 } else { at * 2 };
     }
-    Ok(false)
+    Ok(None)
+}
+
+/// Whether a file of the latest format is marked as open for writing; older formats have no such mark.
+fn marked_as_being_written(path: &Path) -> bool {
+    use std::os::unix::fs::FileExt;
+    let Ok(Some(at)) = superblock(path) else { return false };
+    let mut head = [0; 12];
+    let read = std::fs::File::open(path).and_then(|file| file.read_exact_at(&mut head, at));
+    // Version 3 of the superblock, its sizes of offsets and lengths, and flags of consistency: 1 for writing, 4 for a
+    // reader beside the writer.
+    read.is_ok() && matches!(head[8..], [3, 2 | 4 | 8, 2 | 4 | 8, 1 | 4 | 5])
+}
+
+fn cannot_open(path: &Path, name: &str, error: &h5::Error) -> Error {
+    if marked_as_being_written(path) {
+        let message = format!(
+            "`{name}` is marked as being written: another program has it open, or ended without closing it"
+        );
+        return Error::new(SourceCode::BeingWritten, message).with("path", path.display().to_string()).hint(
+            "close it there and try again; if no program writes it any more, clear the mark on a copy with `h5clear -s`",
+        );
+    }
+    let said = said(error);
+    if said.contains("unable to lock file") {
+        // Files are opened without locks, but a setting of the environment outranks what a program asks for.
+        let message = format!("`{name}` is locked by another program, or its disk has no locks");
+        return Error::new(SourceCode::FileLocked, message).with("path", path.display().to_string()).hint(
+            "close it there, or take HDF5_USE_FILE_LOCKING out of the environment: reading needs no lock",
+        );
+    }
+    let message = format!("cannot open `{name}` as HDF5: {said}");
+    Error::new(SourceCode::UnreadableHdf5, message)
+        .with("path", path.display().to_string())
+        .hint("it is damaged, cut short, or not written to its end: close it in the program that writes it, or copy it anew")
 }
 
 /// One HDF5 file, open for indexing; clones share the open file.
@@ -182,10 +221,7 @@ impl File {
         let inner = h5::File::with_options()
             .with_fapl(|access| access.file_locking(false))
             .open(&reachable)
-            .map_err(|e| {
-                Error::new(SourceCode::UnreadableHdf5, format!("cannot open `{name}` as HDF5: {}", said(&e)))
-                    .with("path", path.display().to_string())
-            })?;
+            .map_err(|e| cannot_open(path, &name, &e))?;
         watch::step();
         Ok(File { inner, path: path.to_owned(), name, bytes })
     }

@@ -65,6 +65,9 @@ fn several_inputs_keep_their_order_and_give_each_acquisition_once() {
         folder.at("a/../a/one_master.h5"),
     ];
     assert_eq!(labels(&catalog(&inputs).unwrap()), ["two", "one"]);
+    // By the file that it was entered by.
+    let entries = catalog(&inputs).unwrap().entries;
+    assert_eq!(entries, [folder.at("b/two_data_000001.h5"), folder.at("a/one_master.h5")]);
     // A second way to the same files, by a linked name.
     symlink(folder.at("a/one_master.h5"), folder.at("a/one_more_master.h5")).unwrap();
     assert_eq!(labels(&catalog(&[folder.at("a")]).unwrap()), ["one"]);
@@ -190,4 +193,42 @@ fn every_format_says_why_it_takes_a_file_or_not() {
         "unreadable_hdf5"
     );
     assert_eq!(explain(folder.path()).unwrap_err().code(), "unknown_format");
+}
+
+/// Arrays that are kept beside an acquisition and are none: images and tables are passed over, and what may have been
+/// meant as one is an issue with its reason.
+#[test]
+fn arrays_beside_an_acquisition() {
+    let folder = Folder::new();
+    acquisition(&folder, ".", "run");
+    let file = crate::npy::file;
+    let write = |name: &str, bytes: Vec<u8>| std::fs::write(folder.at(name), bytes).unwrap();
+    write("cube.npy", file("'<u2'", false, "(2, 3, 1, 1)", &[0; 12]));
+    write("image.npy", file("'<f8'", false, "(2, 3)", &[0; 48]));
+    write("scalar.npy", file("'<f8'", false, "()", &[0; 8]));
+    write("table.npy", file("[('row', '<u2'), ('col', '<u2')]", false, "(3,)", &[0; 12]));
+    write("structured.npy", file("[('count', '<u2')]", false, "(2, 3, 1, 1)", &[0; 12]));
+    write("complex.npy", file("'<c8'", false, "(1, 1, 1, 1)", &[0; 8]));
+    write("short.npy", file("'<u2'", false, "(2, 3, 1, 1)", &[0; 11]));
+    write("empty.npy", Vec::new());
+    write("text.npy", b"no array".to_vec());
+    let found = catalog(&[folder.path().to_owned()]).unwrap();
+    assert_eq!(labels(&found), ["cube", "run"]);
+    let expected = [
+        ("complex.npy", "unsupported_layout", "complex"),
+        ("short.npy", "length_mismatch", "139 bytes"),
+        ("structured.npy", "unsupported_layout", "records"),
+        ("table.npy", "unsupported_layout", "records"),
+    ];
+    let all: Vec<_> = found.issues.iter().map(|i| (i.path.file_name().unwrap(), i.error.code())).collect();
+    assert_eq!(all, expected.map(|(name, code, _)| (OsStr::new(name), code)), "{:?}", found.issues);
+    for (issue, (name, _, why)) in found.issues.iter().zip(expected) {
+        let message = issue.error.message();
+        assert!(message.contains(name) && message.contains(why), "{message}");
+    }
+    // Named alone, every one of them says what it is.
+    for (name, said) in [("image.npy", "2 axes (2×3)"), ("table.npy", "records"), ("scalar.npy", "0 axes")] {
+        let error = catalog(&[folder.at(name)]).unwrap_err();
+        assert!(error.code() == "unsupported_layout" && error.message().contains(said), "{name}: {error}");
+    }
 }

@@ -1,9 +1,10 @@
 //! The suite that every reader passes, on the formats whose frames lie flat in one file and on EMD datacubes.
 
-use crate::dm_writer::Image;
+use crate::dm_writer::{Image, Style};
 use crate::emd::emdfile;
 use crate::empad::{g1, g2};
-use crate::writer::{Folder, groups};
+use crate::generated::{python, run};
+use crate::writer::{Folder, groups, numbers_attribute};
 use std::path::Path;
 use stempack_sources::hdf5::{DatasetIndex, File, Found, Storage};
 use stempack_sources::{OpenOptions, open};
@@ -36,6 +37,7 @@ fn floats(count: usize) -> Vec<u8> {
         .collect()
 }
 
+const CUBE: &str = "/datacube_root/datacube/data";
 const EMPAD_FRAME: usize = 4 * 128 * 128;
 
 #[test]
@@ -101,13 +103,36 @@ fn numpy_arrays_in_both_orders_and_byte_orders() {
     check(&[("a.npy", npy("<f4", false, &expected))], &expected, &[("a.npy", &[128, 1567])]);
 }
 
+/// The header's words, every frame, the end of the samples, and the closing zeros of a DigitalMicrograph document.
+fn boundaries(document: &[u8], samples: &[u8], frame: usize, header: &[u64]) -> Vec<u64> {
+    let begin = document.windows(samples.len()).position(|w| w == samples).unwrap();
+    let frames = (0..=samples.len() / frame).map(|n| (begin + n * frame) as u64);
+    let end = document.len() as u64;
+    [0, end / 2, end - 8, end - 4].into_iter().chain(header.iter().copied()).chain(frames).collect()
+}
+
+#[test]
+fn dm3_in_both_byte_orders() {
+    for big_endian in [false, true] {
+        let style = Style { version: 3, big_endian };
+        let mut image = Image::u16(&[6, 5, 4, 3], &["1/nm", "1/nm", "nm", "nm"]);
+        image.style = style;
+        image.axes.iter_mut().for_each(|axis| axis.0 = style.f64(0.25));
+        let expected: Vec<u8> = (0..360u16).flat_map(u16::to_le_bytes).collect();
+        let stored: Vec<u8> =
+            (0..360u16).flat_map(|v| if big_endian { v.to_be_bytes() } else { v.to_le_bytes() }).collect();
+        let document = image.document();
+        let cuts = boundaries(&document, &stored, 2 * 5 * 6, &[4, 8, 12, 13, 14, 18]);
+        check(&[("a.dm3", document)], &expected, &[("a.dm3", &cuts)]);
+    }
+}
+
 #[test]
 fn dm4_with_either_axis_fastest() {
     let usual = Image::u16(&[6, 5, 4, 3], &["1/nm", "1/nm", "nm", "nm"]).scales(&[0.04, 0.05, 1.5, 2.5]);
     let expected: Vec<u8> = (0..360u16).flat_map(u16::to_le_bytes).collect();
     let document = usual.document();
-    // Behind the tags and the samples stand only closing zeros.
-    let cuts: Vec<u64> = [0, 4, 12, 16, 17, 24, 60].into_iter().chain([document.len() as u64 / 2]).collect();
+    let cuts = boundaries(&document, &expected, 2 * 5 * 6, &[4, 12, 16, 17, 24, 60]);
     check(&[("a.dm4", document)], &expected, &[("a.dm4", &cuts)]);
 
     let swapped = Image::u16(&[4, 3, 6, 5], &["nm", "nm", "1/nm", "1/nm"]).scales(&[2.5, 1.5, 0.04, 0.05]);
@@ -122,12 +147,10 @@ fn dm4_with_either_axis_fastest() {
     check(&[("a.dm4", document)], &expected, &[("a.dm4", &half)]);
 }
 
-/// Where the samples of a datacube begin and end.
-fn places(path: &Path) -> Vec<u64> {
+/// Where the samples of a dataset begin and end.
+fn places(path: &Path, dataset: &str) -> Vec<u64> {
     let file = File::open(path).unwrap();
-    let Found::Dataset(dataset) = file.find("/datacube_root/datacube/data").unwrap() else {
-        panic!("no array")
-    };
+    let Found::Dataset(dataset) = file.find(dataset).unwrap() else { panic!("no array") };
     let index = DatasetIndex::build(&file, &dataset).unwrap();
     let mut at = vec![8, 48, 96];
     match index.storage() {
@@ -157,7 +180,50 @@ fn datacubes_contiguous_and_in_chunks_that_cross_frames() {
         // Open groups keep the file open.
         drop((group, file));
         let path = folder.at("cube.h5");
-        let at = places(&path);
+        let at = places(&path, CUBE);
+        check(&[("cube.h5", std::fs::read(&path).unwrap())], &expected, &[("cube.h5", &at)]);
+    }
+}
+
+#[test]
+fn the_bare_stack_of_floats() {
+    let expected = floats(3 * 128 * 128);
+    let folder = Folder::new();
+    let file = folder.file("sim.h5");
+    let data = file.new_dataset::<f32>().shape([3, 128, 128]).create("dp").unwrap();
+    let samples: Vec<f32> =
+        expected.chunks(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    data.write_raw(&samples).unwrap();
+    numbers_attribute(&data, "scan_shape", &[1u32, 3]);
+    drop((data, file));
+    let path = folder.at("sim.h5");
+    let mut at = places(&path, "/dp");
+    let begin = at[3];
+    at.extend((1..=3).map(|n| begin + n * EMPAD_FRAME as u64));
+    check(&[("sim.h5", std::fs::read(&path).unwrap())], &expected, &[("sim.h5", &at)]);
+}
+
+/// Chunks as zlib packs them, one frame each, several, and parts of several, with and without a checksum.
+const PACKED: &str = r#"
+import sys, pathlib, numpy as np, h5py
+out = pathlib.Path(sys.argv[1])
+a = np.arange(360, dtype="<u2").reshape(3, 4, 5, 6)
+for i, (chunks, how) in enumerate([((1, 1, 5, 6), {}), ((2, 3, 5, 6), {"shuffle": True}), ((2, 3, 2, 4), {"fletcher32": True})]):
+    with h5py.File(out / f"{i}.h5", "w") as f:
+        f.attrs["authoring_program"] = "emdfile"; f.attrs["version_major"] = 1
+        f.create_dataset("datacube_root/datacube/data", data=a, chunks=chunks, compression="gzip", **how)
+"#;
+
+#[test]
+fn datacubes_in_chunks_packed_by_zlib() {
+    let Some(python) = python() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    run(&python, &["-c", PACKED, dir.path().to_str().unwrap()]);
+    let expected: Vec<u8> = (0..360u16).flat_map(u16::to_le_bytes).collect();
+    for number in 0..3 {
+        let path = dir.path().join(format!("{number}.h5"));
+        let at = places(&path, CUBE);
+        assert!(at.len() > 8, "chunks are stored: {at:?}");
         check(&[("cube.h5", std::fs::read(&path).unwrap())], &expected, &[("cube.h5", &at)]);
     }
 }

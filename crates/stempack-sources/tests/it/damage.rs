@@ -6,7 +6,7 @@ use crate::common::*;
 use stempack_model::Task;
 use stempack_sources::hdf5::{DatasetIndex, File, Found, Storage};
 
-fn chunks(path: &std::path::Path) -> Vec<(u64, u64)> {
+pub(crate) fn chunks(path: &std::path::Path) -> Vec<(u64, u64)> {
     let file = File::open(path).unwrap();
     let Found::Dataset(dataset) = file.find("/entry/data/data").unwrap() else { panic!("no stack") };
     let index = DatasetIndex::build(&file, &dataset).unwrap();

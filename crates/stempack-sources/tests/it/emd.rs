@@ -9,7 +9,7 @@ use stempack_model::{Acquisition, BackgroundSubtraction, Detail, Quantity, Sampl
 use stempack_sources::explain;
 
 const CALIBRATION: &str = "/datacube_root/metadatabundle/calibration";
-const CUBE: &str = "/datacube_root/datacube";
+pub(crate) const CUBE: &str = "/datacube_root/datacube";
 use Quantity::*;
 
 /// A file of the family with the attributes that make it EMD 1.
@@ -22,7 +22,7 @@ pub(crate) fn emdfile(folder: &Folder) -> File {
 }
 
 /// An array of zeros with this shape.
-fn array<T: H5Type + Default + Clone>(file: &File, group: &str, shape: &[usize]) -> Dataset {
+pub(crate) fn array<T: H5Type + Default + Clone>(file: &File, group: &str, shape: &[usize]) -> Dataset {
     let data = groups(file, group).new_dataset::<T>().shape(shape).create("data").unwrap();
     data.write_raw(&vec![T::default(); shape.iter().product()]).unwrap();
     data
@@ -59,7 +59,7 @@ fn codes(a: &Acquisition) -> Vec<&str> {
     a.warnings.iter().map(|w| w.code).collect()
 }
 
-fn vector(file: &File, group: &str, name: &str, values: &[f64], units: &str) {
+pub(crate) fn vector(file: &File, group: &str, name: &str, values: &[f64], units: &str) {
     let dim = groups(file, group).new_dataset::<f64>().shape([values.len()]).create(name).unwrap();
     dim.write_raw(values).unwrap();
     text_attribute(&dim, "units", units);

@@ -1,38 +1,16 @@
 //! Which files and datasets make an acquisition, and which arrangements are refused.
 
 use crate::common::*;
-use crate::writer::{Folder, groups, stack};
+use crate::writer::{Companion, Folder, groups, stack};
 use std::os::unix::ffi::OsStrExt;
 use stempack_model::{Detail, MemberRole};
 use stempack_sources::OpenOptions;
 
-fn first_values(path: &std::path::Path) -> Vec<u64> {
+pub(crate) fn first_values(path: &std::path::Path) -> Vec<u64> {
     let source = open(path);
     (0..source.acquisition().frame_count)
         .map(|f| read(&*source, f, 1).unwrap().as_ref().to_f64()[0] as u64)
         .collect()
-}
-
-#[test]
-fn links_are_followed_in_numeric_order_whatever_the_files_are_called() {
-    let folder = Folder::new();
-    let master = folder.file("run_master.h5");
-    let data = groups(&master, "/entry/data");
-    for (number, file) in [(10, "b.h5"), (2, "c.h5"), (1, "a.h5")] {
-        let shard = folder.file(file);
-        stack(&groups(&shard, "/somewhere/else"), "frames", 1, 2, 3, 100 * number);
-        data.link_external(file, "/somewhere/else/frames", &format!("data_{number}")).unwrap();
-    }
-    // A sibling by name that nothing links.
-    folder.shard("run_data_000001.h5", 1, 2, 3, 7);
-    drop((data, master));
-    assert_eq!(first_values(&folder.at("run_master.h5")), [100, 200, 1000]);
-    let source = open(&folder.at("run_master.h5"));
-    assert!(source.acquisition().warnings.iter().any(|w| w.code == "link_numbers_skip"));
-    // … and that is no way into the acquisition either.
-    let error = refusal(&folder.at("run_data_000001.h5"));
-    assert_eq!(error.code(), "ambiguous_source");
-    assert!(error.message().contains("run_data_000001.h5"));
 }
 
 #[test]
@@ -81,6 +59,46 @@ fn every_missing_link_is_named() {
     }
     let Some(Detail::List(missing)) = detail(&error, "missing") else { panic!("no list") };
     assert!(missing.contains(&"run_data_000001.h5".to_owned()));
+}
+
+/// A member behind a symbolic link belongs to what lies where it leads to, whatever the link is called.
+#[test]
+fn one_member_behind_a_symbolic_link_finds_the_others() {
+    let (real, links) = (Folder::new(), Folder::new());
+    for (n, first) in [(1, 10), (2, 20), (3, 30)] {
+        real.shard(&format!("run_data_{n:06}.h5"), 2, 2, 3, first);
+    }
+    drop(real.master(
+        "run_master.h5",
+        &[1, 2, 3].map(|n| format!("run_data_{n:06}.h5")).each_ref().map(|n| n.as_str()),
+    ));
+    Companion::default().write(&real.file("run_em_metadata.h5"));
+    let expected = [10, 16, 20, 26, 30, 36];
+    for member in ["run_master.h5", "run_data_000001.h5", "run_data_000003.h5", "run_em_metadata.h5"] {
+        for name in [member, "today.h5", "today_master.h5", "today_data_000001.h5"] {
+            let link = links.at(name);
+            std::os::unix::fs::symlink(real.at(member), &link).unwrap();
+            assert_eq!(first_values(&link), expected, "{name} → {member}");
+            std::fs::remove_file(link).unwrap();
+        }
+    }
+    // What lies beside the link comes first.
+    std::os::unix::fs::symlink(real.at("run_master.h5"), links.at("run_master.h5")).unwrap();
+    links.shard("run_data_000002.h5", 2, 2, 3, 70);
+    assert_eq!(first_values(&links.at("run_master.h5")), [10, 16, 70, 76, 30, 36]);
+    // Without any master: the shards where it leads to, unless there are more beside the link.
+    std::fs::remove_file(real.at("run_master.h5")).unwrap();
+    std::fs::remove_file(links.at("run_master.h5")).unwrap();
+    std::fs::remove_file(links.at("run_data_000002.h5")).unwrap();
+    let one = links.at("run_data_000001.h5");
+    std::os::unix::fs::symlink(real.at("run_data_000001.h5"), &one).unwrap();
+    assert_eq!(first_values(&one), expected);
+    links.shard("run_data_000002.h5", 1, 2, 3, 71);
+    assert_eq!(first_values(&one), expected, "not a part of it, mixed with something else");
+    for (n, first) in [(3, 72), (4, 73)] {
+        links.shard(&format!("run_data_{n:06}.h5"), 1, 2, 3, first);
+    }
+    assert_eq!(first_values(&one), [10, 16, 71, 72, 73]);
 }
 
 #[test]

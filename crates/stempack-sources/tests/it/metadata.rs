@@ -152,6 +152,33 @@ fn detector_fields_stand_in_for_a_companion() {
     assert_eq!(source.acquisition().identity["acquisition_date"], " 2026-01-01 ", "verbatim");
 }
 
+/// Facts § 1.8: the first place that is not empty, its text as it stands.
+#[test]
+fn the_date_is_read_in_three_places() {
+    let places = [
+        "/entry/instrument/detector/detectorSpecific/data_collection_date",
+        "/entry/start_time",
+        "/entry/instrument/start_time",
+    ];
+    let date = |texts: [Option<&str>; 3]| {
+        let folder = Folder::new();
+        let file = folder.run(6);
+        for (place, written) in places.iter().zip(texts) {
+            written.iter().for_each(|written| text(&file, place, written));
+        }
+        drop(file);
+        open(&folder.at("run_master.h5")).acquisition().identity.get("acquisition_date").cloned()
+    };
+    let found = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        date([Some("2025-08-06T02:52:43.741+02:00"), Some("b"), Some("c")]),
+        found("2025-08-06T02:52:43.741+02:00")
+    );
+    assert_eq!(date([None, Some("b"), Some("c")]), found("b"));
+    assert_eq!(date([Some(""), None, Some("c")]), found("c"));
+    assert_eq!(date([None, None, None]), None);
+}
+
 #[test]
 fn detector_angles_from_geometry() {
     let with = |distance: f64, units: Option<&str>| {

@@ -4,12 +4,12 @@ use crate::common::*;
 use stempack_model::{Detail, SampleType, Samples};
 
 /// An `.npy` file of version 1.0 with a header as NumPy writes it.
-fn file(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
+pub(crate) fn file(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
     let fortran = if fortran { "True" } else { "False" };
     version([1, 0], &format!("{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}"), data)
 }
 
-fn version(version: [u8; 2], literal: &str, data: &[u8]) -> Vec<u8> {
+pub(crate) fn version(version: [u8; 2], literal: &str, data: &[u8]) -> Vec<u8> {
     let begin = if version[0] == 1 { 10 } else { 12 };
     let padded = (begin + literal.len() + 1).next_multiple_of(64);
     let length = padded - begin;

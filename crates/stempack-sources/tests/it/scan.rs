@@ -4,25 +4,11 @@ use crate::common::*;
 use crate::writer::{Companion, Folder, groups, numbers_attribute, scalar};
 use stempack_model::{Detail, Kind};
 
-fn dims(path: &std::path::Path, options: &stempack_sources::OpenOptions) -> Option<(usize, usize)> {
+pub(crate) fn dims(
+    path: &std::path::Path,
+    options: &stempack_sources::OpenOptions,
+) -> Option<(usize, usize)> {
     open_with(path, options).acquisition().scan.as_ref().map(|s| (s.shape.rows(), s.shape.cols()))
-}
-
-#[test]
-fn nothing_recorded_is_recoverable_and_never_square() {
-    let folder = Folder::new();
-    drop(folder.run(4));
-    let source = open(&folder.at("run_master.h5"));
-    assert_eq!(source.acquisition().scan, None);
-    let error = stempack_sources::require_shape(source.acquisition()).unwrap_err();
-    assert_eq!((error.code(), error.kind()), ("missing_scan_shape", Kind::Conflict));
-    assert_eq!(detail(&error, "frame_count"), Some(&Detail::Number(4)));
-    let likely = ["2x2", "1x4", "4x1"].map(String::from).to_vec();
-    assert_eq!(detail(&error, "candidates"), Some(&Detail::List(likely)));
-    assert!(error.advice().unwrap().contains("--scan"));
-    assert_eq!(dims(&folder.at("run_master.h5"), &stated(4, 1)), Some((4, 1)));
-    let error = refusal_with(&folder.at("run_master.h5"), &stated(3, 2));
-    assert_eq!(error.code(), "conflicting_scan_shape");
 }
 
 #[test]
@@ -160,6 +146,13 @@ fn trigger_counts_must_account_for_the_frames() {
         let folder = with(triggers, images, 6);
         assert_eq!(open(&folder.at("run_master.h5")).acquisition().frame_count, 6);
     }
+    // Facts § 1.6: four images for each of nine triggers are 36 frames, and no scan of 6 × 6.
+    let folder = with(Some(9), Some(4), 36);
+    let source = open(&folder.at("run_master.h5"));
+    assert_eq!((source.acquisition().frame_count, &source.acquisition().scan), (36, &None));
+    let error = stempack_sources::require_shape(source.acquisition()).unwrap_err();
+    assert_eq!(error.code(), "missing_scan_shape");
+    assert!(error.message().contains("6x6"), "suggested, never assumed: {error}");
     for (triggers, images) in [(Some(7), Some(1)), (Some(3), Some(3)), (Some(5), None), (None, Some(12))] {
         let folder = with(triggers, images, 6);
         let error = refusal(&folder.at("run_master.h5"));

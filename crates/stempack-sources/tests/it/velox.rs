@@ -32,7 +32,13 @@ fn but(path: &str, value: Json) -> Json {
     all
 }
 
-fn image<T: H5Type>(file: &hdf5_metno::File, id: &str, shape: &[usize], samples: &[T], text: &[u8]) {
+pub(crate) fn image<T: H5Type>(
+    file: &hdf5_metno::File,
+    id: &str,
+    shape: &[usize],
+    samples: &[T],
+    text: &[u8],
+) {
     let group = groups(file, &format!("/Data/Image/{id}"));
     group.new_dataset::<T>().shape(shape).create("Data").unwrap().write_raw(samples).unwrap();
     let mut padded = text.to_vec();
@@ -43,14 +49,14 @@ fn image<T: H5Type>(file: &hdf5_metno::File, id: &str, shape: &[usize], samples:
     metadata.write_raw(&padded).unwrap();
 }
 
-const COUNTS: [u16; 6] = [1, 2, 3, 4, 5, 60_000];
+pub(crate) const COUNTS: [u16; 6] = [1, 2, 3, 4, 5, 60_000];
 
 fn one(folder: &Folder, name: &str, document: &Json) {
     let file = folder.file(name);
     image(&file, "0123abc", &[2, 3, 1], &COUNTS, document.to_string().as_bytes());
 }
 
-fn value(a: &Acquisition, quantity: Quantity) -> Option<f64> {
+pub(crate) fn value(a: &Acquisition, quantity: Quantity) -> Option<f64> {
     a.quantities.get(&quantity).map(|r| r.value)
 }
 
@@ -229,53 +235,6 @@ fn an_image_that_changes_is_noticed() {
     bytes.push(0);
     std::fs::write(&path, bytes).unwrap();
     assert_eq!(source.check_unchanged().unwrap_err().code(), "source_changed");
-}
-
-/// Only an image of the same name and the same scan size lends its field of view to the acquisition beside it.
-#[test]
-fn what_a_sibling_lends() {
-    let with = |names: &[(&str, u32, &str)]| {
-        let folder = Folder::new();
-        let file = folder.run(6);
-        numbers_attribute(&groups(&file, "/entry/data"), "scan_shape", &[2, 3]);
-        drop(file);
-        for &(name, rows, field) in names {
-            let json = json!({
-                "Scan": {"ScanSize": {"width": "3", "height": rows.to_string()}},
-                "Optics": {"FullScanFieldOfView": {"x": field, "y": "4e-9"}}
-            });
-            let file = folder.file(name);
-            image(&file, "0", &[2, 3, 1], &COUNTS, json.to_string().as_bytes());
-        }
-        let source = open(&folder.at("run_master.h5"));
-        let a = source.acquisition();
-        (value(a, Quantity::ScanStepRow), value(a, Quantity::ScanStepCol))
-    };
-    let lent = (Some(20.0), Some(10.0));
-    let close = |found: (Option<f64>, Option<f64>), case: &str| {
-        let near = |f: Option<f64>, e: Option<f64>| (f.unwrap() - e.unwrap()).abs() < 1e-9;
-        assert!(near(found.0, lent.0) && near(found.1, lent.1), "{case}: {found:?}");
-    };
-    close(with(&[("run.emd", 2, "3e-9")]), "same name");
-    close(with(&[("RUN.EMD", 2, "3e-9")]), "same name in capitals");
-    close(with(&[("run 1430 HAADF.emd", 2, "3e-9")]), "name that continues");
-    close(with(&[("run.emd", 2, "3e-9"), ("run 2.emd", 2, "6e-9")]), "the same name wins");
-    close(with(&[("run 2.emd", 2, "3e-9"), ("else.emd", 2, "6e-9")]), "an unrelated one beside it");
-    for (case, names) in [
-        ("unrelated, alone in the folder", &[("else.emd", 2, "3e-9")][..]),
-        ("unrelated, its name within", &[("my run.emd", 2, "3e-9")]),
-        ("shorter name", &[("ru.emd", 2, "3e-9")]),
-        ("two that continue", &[("run 1.emd", 2, "3e-9"), ("run 2.emd", 2, "3e-9")]),
-        ("hidden", &[(".run.emd", 2, "3e-9")]),
-        ("another scan size", &[("run.emd", 3, "3e-9")]),
-        ("no field of view", &[("run.emd", 2, "-1")]),
-        (
-            "another scan size under the same name, though a second would fit",
-            &[("run.emd", 3, "3e-9"), ("run 2.emd", 2, "3e-9")],
-        ),
-    ] {
-        assert_eq!(with(names), (None, None), "{case}");
-    }
 }
 
 /// A datacube beside an acquisition is no image and lends nothing.
