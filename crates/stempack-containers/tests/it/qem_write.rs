@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use stempack_containers::Digest;
-use stempack_containers::qem::{
-    Override, OverrideChange, QemCodec, QemFile, QemOptions, ResaveOptions, resave, write,
-};
+use stempack_containers::qem::{Override, OverrideChange, QemCodec, QemFile, QemOptions, write};
 use stempack_model::{
     Acquisition, FrameSource, MaskOrigin, Member, MemberDigest, MemberRole, Origin, Quantity, Recorded,
     Result, SampleType, Samples, SamplesMut, SourceDocument, Task,
@@ -183,7 +181,7 @@ fn what_the_format_cannot_hold_is_refused_and_leaves_nothing() {
     faulty.fail_at = Some(700);
     assert_eq!(refuse(&faulty, &to, &plain), "io");
     let only_row = Override { quantity: Quantity::ScanStepRow, value: 1.0, evidence: "logbook".into() };
-    let options = QemOptions { overrides: vec![only_row], ..QemOptions::default() };
+    let options = QemOptions { overrides: OverrideChange::Set(vec![only_row]), ..QemOptions::default() };
     assert_eq!(refuse(&fine(), &to, &options), "invalid_override");
     let cancelled = Task::new().with_cancel(Arc::new(AtomicBool::new(true)));
     assert_eq!(write(&fine(), &to, &plain, &cancelled).unwrap_err().code(), "cancelled");
@@ -305,11 +303,11 @@ fn what_is_known_of_an_acquisition_comes_back() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("out.qem");
     let stated = |quantity, value| Override { quantity, value, evidence: "lattice of gold".into() };
-    let overrides = vec![
+    let overrides = OverrideChange::Set(vec![
         stated(Quantity::ScanStepRow, 0.11),
         stated(Quantity::ScanStepCol, 0.22),
         stated(Quantity::BeamEnergy, 80.0),
-    ];
+    ]);
     write(&source, &to, &QemOptions { overrides, ..QemOptions::default() }, &Task::new()).unwrap();
     let bytes = std::fs::read(&to).unwrap();
     let contains = |needle: &[u8]| bytes.windows(needle.len()).any(|w| w == needle);
@@ -343,6 +341,8 @@ fn what_is_known_of_an_acquisition_comes_back() {
     assert_eq!(second.acquisition().format, "K3 DM4");
     assert_eq!(second.acquisition().provenance["sourceReader"], given.reader);
     assert_eq!(second.acquisition().identity, given.identity);
+    assert_eq!(second.overrides(), file.overrides());
+    assert_eq!(header(&again), header(&to));
 }
 
 #[test]
@@ -398,8 +398,8 @@ fn saving_again_copies_the_body_and_keeps_every_key() {
         ]);
         for (i, overrides) in [OverrideChange::Keep, OverrideChange::Clear, set].into_iter().enumerate() {
             let to = scratch.path().join(format!("{i}.qem"));
-            let options = ResaveOptions { force: true, overrides };
-            resave(&file, &to, &options, &Task::new()).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let options = QemOptions { force: true, overrides, ..QemOptions::default() };
+            write(&file, &to, &options, &Task::new()).unwrap_or_else(|e| panic!("{name}: {e}"));
             assert!(body(&to) == body(&from), "{name}");
             let (mut was, mut is) = (header(&from), header(&to));
             let copy = QemFile::open(&to).unwrap();
@@ -441,8 +441,8 @@ fn a_number_beyond_every_type_survives_a_change_of_overrides() {
     bytes.extend_from_slice(text.as_bytes());
     bytes.extend_from_slice(&body(&one));
     std::fs::write(&two, bytes).unwrap();
-    let options = ResaveOptions { force: false, overrides: OverrideChange::Clear };
-    resave(&QemFile::open(&two).unwrap(), &three, &options, &Task::new()).unwrap();
+    let options = QemOptions { overrides: OverrideChange::Clear, ..QemOptions::default() };
+    write(&QemFile::open(&two).unwrap(), &three, &options, &Task::new()).unwrap();
     let text = String::from_utf8_lossy(&std::fs::read(&three).unwrap()).into_owned();
     assert!(text.contains("\"org.example/big\":123456789012345678901234567890"));
     assert!(text.contains("\"org.example/tail\":1.50"));
@@ -455,7 +455,7 @@ fn the_retired_float_codec_is_read_and_never_written() {
     for name in ["f32-xor-widths", "f32-xor-constant", "public-float32-special-bits"] {
         let file = QemFile::open(&dir.join(format!("valid/{name}.qem"))).unwrap();
         let to = scratch.path().join(format!("{name}.qem"));
-        let report = resave(&file, &to, &ResaveOptions::default(), &Task::new()).unwrap();
+        let report = write(&file, &to, &QemOptions::default(), &Task::new()).unwrap();
         assert_eq!(report.codec, QemCodec::Lanes);
         let copy = QemFile::open(&to).unwrap();
         assert_eq!(copy.codec(), QemCodec::Lanes);
