@@ -8,7 +8,6 @@ import cli
 from acquisitions import counts, exclude
 from test_pack import Temporary
 
-LOADED = {"source_read", "host_header_validation", "payload_integrity", "load", "resident_ready"}
 PACK_QUESTIONS = {"rebase", "moved", "adf_rebase", "adf_moved", "total", "mean", "com", "frame"}
 
 
@@ -52,7 +51,6 @@ class Bench(Temporary):
             self.assertEqual(document["profile"], profile)
             self.assertLessEqual({"load", "resident_ready", "private_upload"}, absent)
             self.assertIsNone(document["resident_bytes"])
-            self.assertFalse(LOADED - {"payload_integrity"} <= document["interaction"].keys())
         self.assertIn("image_by_frames", [c["name"] for c in self.measured(qem)[0]["checks"]])
 
     def test_a_cache_is_called_what_it_was_shown_to_be(self):
