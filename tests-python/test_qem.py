@@ -14,6 +14,7 @@ import qem_oracle
 from acquisitions import counts, exclude, little_endian_sha256
 from cli import ROOT
 from test_pack import Temporary
+from test_refusals import measured
 
 CORPUS = pathlib.Path(os.environ.get("STEMPACK_CORPUS", ROOT.parent / "shared/corpus")) / "qem"
 
@@ -179,6 +180,23 @@ class Written(Temporary):
         for at in range(0, len(whole), max(1, len(whole) // 40)):
             damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
             self.assertNotEqual(cli.run("verify", damaged).code, 0, f"byte {at}")
+
+
+class Memory(Temporary):
+    def test_neither_file_nor_array_is_ever_held_as_a_whole(self):
+        # Numbers without any pattern: the file is as large as the array, and both are far beyond the budget.
+        raw = np.random.default_rng(3).integers(0, 60000, (64, 64, 96, 96), np.uint16)
+        source, path, back = (self.folder / n for n in ("source.npy", "out.qem", "back.npy"))
+        np.save(source, raw)
+        budget = 16 << 20
+        # The program itself, with its libraries and the stacks of its threads, besides what is budgeted.
+        limit = budget + (16 << 20)
+        for command in (("pack", source, path), ("verify", path, "--strict"), ("unpack", path, back), ("image", path, "--total", "-o", self.folder / "total.npy")):
+            code, peak, document = measured(*command, "--max-memory", "16M")
+            self.assertEqual(code, 0, f"{command[0]}: {document}")
+            self.assertLess(peak, limit, f"peak resident memory of {command[0]}")
+        self.assertGreater(path.stat().st_size, 2 * limit)
+        self.assertEqual(back.read_bytes(), source.read_bytes())
 
 
 @unittest.skipUnless(CORPUS.is_dir(), f"the corpus is absent ({CORPUS})")
