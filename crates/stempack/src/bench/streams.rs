@@ -44,8 +44,7 @@ pub(super) fn qem(
     );
 
     let mut interaction = questions(&products, &masks, true, task)?;
-    interaction.push(("frame", frames_of_new_blocks(file, task)?));
-    interaction.push(("frame_again", known_frame(&products)?));
+    interaction.extend(frames_of_blocks(file, task)?);
     let mut checks = Vec::new();
     equality::frame_by_frame(&products, file.clone().product_source()?, &masks.bright, &mut checks, task)?;
     equality::reference(&products, &masks.bright, &mut checks, task)?;
@@ -87,7 +86,7 @@ pub(super) fn original(
     phases.absent(&["payload_integrity"], "an original carries no digest of its samples");
 
     let mut interaction = questions(&products, &masks, false, task)?;
-    interaction.push(("frame", known_frame(&products)?));
+    interaction.push(("frame", frames(&products)?));
     let mut checks = Vec::new();
     equality::reference(&products, &masks.bright, &mut checks, task)?;
     Ok(BenchReport {
@@ -151,8 +150,8 @@ fn questions(products: &dyn Products, masks: &Masks, moves: bool, task: &Task) -
     Ok(all)
 }
 
-/// Frames here and there; what was decoded for one may serve the next.
-fn known_frame(products: &dyn Products) -> Result<super::Timing> {
+/// Frames here and there.
+fn frames(products: &dyn Products) -> Result<super::Timing> {
     let (scan, pixels) = (products.shape().scan, products.shape().detector.pixels());
     let mut position = 0;
     repeat(pixels as u64, || {
@@ -161,18 +160,25 @@ fn known_frame(products: &dyn Products) -> Result<super::Timing> {
     })
 }
 
-/// One frame of each block of a file that was just opened, so that no frame was decoded before it is asked for; the
-/// checksums have been compared.
-fn frames_of_new_blocks(file: &QemFile, task: &Task) -> Result<super::Timing> {
+/// One frame of each block of a file that was just opened and whose checksums have been compared: no frame was decoded
+/// before it is asked for. Then another frame of the same blocks, which may be there already.
+fn frames_of_blocks(file: &QemFile, task: &Task) -> Result<Interaction> {
     let fresh = QemProducts::new(Arc::new(QemFile::open(file.path())?))?;
     fresh.file().verify_checksums(task)?;
-    let scan = fresh.shape().scan;
+    let (scan, pixels) = (fresh.shape().scan, fresh.shape().detector.pixels());
     let step = file.scans_per_chunk().clamp(1, 512) as usize;
-    let mut times = Vec::new();
-    for position in (0..scan.positions()).step_by(step).take(200) {
-        times.push(timed(|| fresh.working_frame(position / scan.cols(), position % scan.cols()))?.1);
-    }
-    Ok(timing(times, fresh.shape().detector.pixels() as u64))
+    ["frame", "frame_again"]
+        .into_iter()
+        .enumerate()
+        .map(|(offset, name)| {
+            let mut times = Vec::new();
+            for first in (0..scan.positions()).step_by(step).take(64) {
+                let position = (first + offset).min(scan.positions() - 1);
+                times.push(timed(|| fresh.working_frame(position / scan.cols(), position % scan.cols()))?.1);
+            }
+            Ok((name, timing(times, pixels as u64)))
+        })
+        .collect()
 }
 
 /// Working frames as the plain definitions want raw ones: zero where a pixel is excluded.
