@@ -428,6 +428,43 @@ fn saving_again_copies_the_body_and_keeps_every_key() {
     }
 }
 
+fn assembled(header: &str, body: &[u8]) -> Vec<u8> {
+    let n = header.len() as u64;
+    let digest = Digest::of(header.as_bytes()).0;
+    [&b"QEMDATA1"[..], &n.to_le_bytes(), &(56 + n).to_le_bytes(), &digest, header.as_bytes(), body].concat()
+}
+
+#[test]
+fn an_unrelated_predecessor_is_refused_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("old.qem");
+    std::fs::write(&path, [&b"QGANS\0\0\x01"[..], &[0; 100]].concat()).unwrap();
+    assert!(QemFile::probe(&path).unwrap());
+    let e = QemFile::open(&path).unwrap_err();
+    assert_eq!(e.code(), "qem_retired");
+    assert!(e.message().contains("QGANS") && e.advice().is_some(), "{e}");
+}
+
+#[test]
+fn units_of_schema_1_convert_or_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (dir.path().join("1.qem"), dir.path().join("2.qem"));
+    write(&described(), &one, &QemOptions::default(), &Task::new()).unwrap();
+    for (unit, value, expected) in [("ms", 0.25, Some(250.0)), ("s", 2e-6, Some(2.0)), ("mm", 1.0, None)] {
+        let mut old = header(&one);
+        let scientific = &mut old["scientific_metadata"];
+        scientific["schema"] = "quantem.scientific-metadata/1".into();
+        scientific["electron_microscope"]["scan_controller/regular_scan/dwell_time"] =
+            serde_json::json!({"value": value, "unit": unit, "provenance": "source_metadata"});
+        std::fs::write(&two, assembled(&old.to_string(), &body(&one))).unwrap();
+        let dwell = QemFile::open(&two).map(|f| f.acquisition().quantities[&Quantity::DwellTime].value);
+        match expected {
+            Some(expected) => assert!((dwell.unwrap() / expected - 1.0).abs() < 1e-12, "{unit}"),
+            None => assert_eq!(dwell.unwrap_err().code(), "qem_metadata", "{unit}"),
+        }
+    }
+}
+
 #[test]
 fn a_number_beyond_every_type_survives_a_change_of_overrides() {
     let dir = tempfile::tempdir().unwrap();
@@ -435,13 +472,7 @@ fn a_number_beyond_every_type_survives_a_change_of_overrides() {
     write(&described(), &one, &QemOptions::default(), &Task::new()).unwrap();
     let mut text = header(&one).to_string();
     text.insert_str(1, "\"org.example/big\":123456789012345678901234567890,\"org.example/tail\":1.50,");
-    let mut bytes = b"QEMDATA1".to_vec();
-    bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
-    bytes.extend_from_slice(&(56 + text.len() as u64).to_le_bytes());
-    bytes.extend_from_slice(&Digest::of(text.as_bytes()).0);
-    bytes.extend_from_slice(text.as_bytes());
-    bytes.extend_from_slice(&body(&one));
-    std::fs::write(&two, bytes).unwrap();
+    std::fs::write(&two, assembled(&text, &body(&one))).unwrap();
     let options = QemOptions { overrides: OverrideChange::Clear, ..QemOptions::default() };
     write(&QemFile::open(&two).unwrap(), &three, &options, &Task::new()).unwrap();
     let text = String::from_utf8_lossy(&std::fs::read(&three).unwrap()).into_owned();
