@@ -216,9 +216,9 @@ class Memory(Temporary):
         raw = np.random.default_rng(3).integers(0, 60000, (64, 64, 96, 96), np.uint16)
         source, path, back = (self.folder / n for n in ("source.npy", "out.qem", "back.npy"))
         np.save(source, raw)
-        budget = 16 << 20
-        # The program itself, with its libraries and the stacks of its threads, besides what is budgeted.
-        limit = budget + (16 << 20)
+        budget = 32 << 20
+        # Besides what is budgeted: the program with its libraries and its allocator's reserves.
+        limit = budget + (20 << 20)
         pack, again = self.folder / "pack.h5", self.folder / "again.qem"
         for command in (
             ("pack", source, path),
@@ -227,14 +227,14 @@ class Memory(Temporary):
             ("image", path, "--total", "-o", self.folder / "total.npy"),
             ("pack", path, pack),
             ("pack", pack, again),
-            ("verify", again, "--against", pack),
+            ("verify", again, "--against", source),
         ):
-            code, peak, document = measured(*command, "--max-memory", "16M")
+            code, peak, document = measured(*command, "--max-memory", "32M")
             self.assertEqual(code, 0, f"{command[0]}: {document}")
             # A source that is encoded itself holds one encoded block besides what the writer plans for.
             block = 512 * raw[0, 0].nbytes if path in command[1:2] and command[0] == "pack" else 0
             self.assertLess(peak, limit + block, f"peak resident memory of {command[0]}")
-        self.assertGreater(path.stat().st_size, 2 * limit)
+        self.assertGreater(path.stat().st_size, 1.3 * limit)
         self.assertEqual(back.read_bytes(), source.read_bytes())
 
 
