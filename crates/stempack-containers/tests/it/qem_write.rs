@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use stempack_containers::Digest;
-use stempack_containers::qem::{Override, OverrideChange, QemCodec, QemFile, QemOptions, write};
+use stempack_containers::qem::{Background, Override, OverrideChange, QemCodec, QemFile, QemOptions, write};
 use stempack_model::{
     Acquisition, FrameSource, MaskOrigin, Member, MemberDigest, MemberRole, Origin, Quantity, Recorded,
     Result, SampleType, Samples, SamplesMut, SourceDocument, Task,
