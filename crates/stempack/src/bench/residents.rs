@@ -99,7 +99,7 @@ pub(super) fn pack(
     });
     match PackSource::new(pack.clone()) {
         Ok(source) => {
-            equality::frame_by_frame(resident.as_ref(), Arc::new(source), &masks.bright, &mut checks, task)?
+            equality::frame_by_frame(resident.as_ref(), Arc::new(source), &masks.bright, &mut checks, task)?;
         }
         // Raw frames that cannot be proved: working frames are compared with the plain definitions below.
         Err(e) if e.code() == "raw_not_available" => {}
