@@ -14,6 +14,7 @@ import qem_oracle
 from acquisitions import counts, exclude, little_endian_sha256
 from cli import ROOT
 from test_pack import Temporary
+from test_refusals import measured
 
 CORPUS = pathlib.Path(os.environ.get("STEMPACK_CORPUS", ROOT.parent / "shared/corpus")) / "qem"
 
@@ -128,6 +129,34 @@ class Written(Temporary):
         self.assertEqual(failed["name"], "against-values")
         self.assertIn("(26, 19)", failed["detail"])
 
+    def test_every_sample_type_keeps_one_digest_through_all_containers(self):
+        rng = np.random.default_rng(9)
+        # More than 512 scan positions, tiles that do not divide the detector, counts up to the limit of the type stored.
+        for sample, most, stored in (("u1", 255, "u1"), ("i1", 127, "u1"), ("u2", 65535, "u2"), ("i2", 32767, "u2"), ("u4", 65535, "u2"), ("i4", 65535, "u2"), ("u8", 65535, "u2")):
+            raw = rng.poisson(1.5, (31, 19, 9, 35)).astype(f"<{sample}")
+            raw[30, 18, 8, 34], raw[..., 3, 3] = most, 5
+            expected = little_endian_sha256(raw.astype(stored))
+            with self.subTest(sample), self.subfolder():
+                source, one, pack, two = (self.folder / n for n in ("raw.npy", "one.qem", "pack.h5", "two.qem"))
+                np.save(source, raw)
+                for command in ((source, one), (one, pack), (pack, two)):
+                    answer = cli.run("pack", *command)
+                    self.assertEqual(answer.code, 0, repr(answer))
+                for file in (one, pack, two):
+                    _, answer = cli.array("unpack", file)
+                    self.assertEqual(answer.json["logical_sha256"], expected, file.name)
+                    self.assertEqual(cli.run("verify", file, "--against", source).code, 0, file.name)
+                self.assertEqual(body(one), body(two))
+        bits = rng.integers(0, 2**32, (31, 19, 3, 5), np.uint32)
+        bits.flat[:6] = [0x80000000, 1, 0x7F800000, 0xFF800000, 0x7F800001, 0xFFC00001]
+        source, one, two = (self.folder / n for n in ("raw.npy", "one.qem", "two.qem"))
+        np.save(source, bits.view(np.float32))
+        for command in ((source, one), (one, two)):
+            self.assertEqual(cli.run("pack", *command).code, 0)
+        back, answer = cli.array("unpack", two)
+        self.assertEqual(back.tobytes(), bits.tobytes())
+        self.assertEqual(answer.json["logical_sha256"], hashlib.sha256(bits.tobytes()).hexdigest())
+
     def test_overrides_are_set_kept_and_cleared(self):
         raw, mask = small()
         _, path, _ = self.pack(raw, mask)
@@ -179,6 +208,34 @@ class Written(Temporary):
         for at in range(0, len(whole), max(1, len(whole) // 40)):
             damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
             self.assertNotEqual(cli.run("verify", damaged).code, 0, f"byte {at}")
+
+
+class Memory(Temporary):
+    def test_neither_file_nor_array_is_ever_held_as_a_whole(self):
+        # Numbers without any pattern: the file is as large as the array, and both are far beyond the budget.
+        raw = np.random.default_rng(3).integers(0, 60000, (64, 64, 96, 96), np.uint16)
+        source, path, back = (self.folder / n for n in ("source.npy", "out.qem", "back.npy"))
+        np.save(source, raw)
+        budget = 32 << 20
+        # Besides what is budgeted: the program with its libraries and its allocator's reserves.
+        limit = budget + (20 << 20)
+        pack, again = self.folder / "pack.h5", self.folder / "again.qem"
+        for command in (
+            ("pack", source, path),
+            ("verify", path, "--strict"),
+            ("unpack", path, back),
+            ("image", path, "--total", "-o", self.folder / "total.npy"),
+            ("pack", path, pack),
+            ("pack", pack, again),
+            ("verify", again, "--against", source),
+        ):
+            code, peak, document = measured(*command, "--max-memory", "32M")
+            self.assertEqual(code, 0, f"{command[0]}: {document}")
+            # A source that is encoded itself holds one encoded block besides what the writer plans for.
+            block = 512 * raw[0, 0].nbytes if path in command[1:2] and command[0] == "pack" else 0
+            self.assertLess(peak, limit + block, f"peak resident memory of {command[0]}")
+        self.assertGreater(path.stat().st_size, 1.3 * limit)
+        self.assertEqual(back.read_bytes(), source.read_bytes())
 
 
 @unittest.skipUnless(CORPUS.is_dir(), f"the corpus is absent ({CORPUS})")

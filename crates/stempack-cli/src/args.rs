@@ -293,8 +293,11 @@ fn degrees(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// Packed file
-    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// Ask the operating system to forget the files first
+    #[arg(long)]
+    pub(crate) drop_cache: bool,
 }
 
 #[derive(Debug, Args)]

@@ -50,7 +50,8 @@ pub fn compare_sources(
     }
     let pixels = a.detector.pixels();
     let frame_bytes = (pixels * (a.sample.bytes() + b.sample.bytes())) as u64;
-    let most = (64 << 20).min(task.memory_budget() / 2) / frame_bytes.max(1);
+    // The rest is for what the two sources keep while they are read.
+    let most = (64 << 20).min(task.memory_budget() / 4) / frame_bytes.max(1);
     let window = most.clamp(1, a.frame_count.max(1)) as usize;
     let mut left = Samples::zeroed(a.sample, window * pixels);
     let mut right = Samples::zeroed(b.sample, window * pixels);

@@ -95,7 +95,7 @@ fn main() {
             let mask = mask_at(row, col).unwrap();
             session.update(&mask, false, &task).unwrap();
             times.push(start.elapsed().as_secs_f64() * 1e3);
-            if times.len() % 100 == 0 {
+            if times.len().is_multiple_of(100) {
                 let anew = resident.virtual_image(&mask, &task).unwrap();
                 equal &= anew.values.to_u64().unwrap() == session.sums();
             }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use stempack_containers::Digest;
 use stempack_containers::pack::{Evidence, PackFile, verify};
-use stempack_containers::qem::{QemFile, QemOptions, ResaveOptions, resave, write};
+use stempack_containers::qem::{QemFile, QemOptions, write};
 use stempack_model::{FrameSource, Samples, Task};
 use stempack_testkit::MemorySource;
 
@@ -57,8 +57,12 @@ pub(crate) fn qem(data: &[u8]) {
     if whole && file.has_counts() && a.frame_count <= 600 {
         assert_eq!(sums.expect("a verified file has sums").iter().sum::<u64>(), sum);
     }
+    // A retired file is encoded anew, and a few bytes of it can stand for any number of frames.
+    if file.info().legacy && a.frame_count.saturating_mul(pixels as u64) > 1 << 22 {
+        return;
+    }
     let copy = folder.path().join("copy.qem");
-    if resave(&file, &copy, &ResaveOptions::default(), &task).is_ok() {
+    if write(&file, &copy, &QemOptions::default(), &task).is_ok() {
         QemFile::open(&copy).expect("a copy opens");
     }
 }

@@ -39,4 +39,9 @@ pub trait FrameSource: Send + Sync {
     /// # Errors
     /// A code of kind [`Changed`](crate::Kind::Changed).
     fn check_unchanged(&self) -> Result<()>;
+
+    /// The reader itself, where it reads a container that can be saved again as it is, without decoding.
+    fn as_container(&self) -> Option<&dyn std::any::Any> {
+        None
+    }
 }

@@ -25,7 +25,9 @@ pub mod export;
 mod opened;
 mod qem;
 
-pub use bench::{BenchReport, Timing, bench};
+pub use bench::{
+    BenchOptions, BenchReport, CacheReport, CacheState, Machine, PHASES as BENCH_PHASES, Phase, Timing, bench,
+};
 pub use bright_field::{MEASURED_DISK_METHOD, bright_field_disk, measured_disk, recorded_disk};
 pub use dark::{Dark, DarkProducts};
 pub use opened::{
@@ -40,7 +42,7 @@ pub use stempack_containers::pack::{
 };
 pub use stempack_containers::qem::{
     Background, Override, OverrideChange, QemCodec, QemFile, QemInfo, QemOptions, QemPlan, QemReport,
-    ResaveOptions, plan as plan_qem, resave as resave_qem, write as write_qem,
+    plan as plan_qem, write as write_qem,
 };
 pub use stempack_containers::{
     Difference, Digest, Draft, compare_sources, refuse_existing, sha256_file, source_identity,

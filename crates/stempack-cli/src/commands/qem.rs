@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use stempack::{
     Check, Dark, Digest, Error, FrameSource, Opened, Override, OverrideChange, QemFile, QemOptions,
-    QemReport, Quantity, Recorded, ResaveOptions, Result, VerifyReport, source_identity,
+    QemReport, Quantity, Recorded, Result, VerifyReport, source_identity,
 };
 
 /// Writes a `.qem` file from anything that opens. A `.qem` source is copied, everything it carries with it.
@@ -23,12 +23,11 @@ pub(super) fn pack(args: &Pack, context: &Context) -> Result<Outcome> {
         Some(path) => Some(dark(args, path, &what, context)?),
         None => None,
     };
-    let (source, copied) = match what {
-        // A retired file is written anew.
-        Opened::Qem(file) if !file.info().legacy => {
-            (file.clone() as std::sync::Arc<dyn FrameSource>, Some(file))
-        }
-        _ => (stempack::open_source(&args.source, &options)?, None),
+    // A retired file is written anew.
+    let copied = matches!(&what, Opened::Qem(file) if !file.info().legacy);
+    let source = match what {
+        Opened::Qem(file) => file as std::sync::Arc<dyn FrameSource>,
+        Opened::Pack(_) | Opened::Original(_) => stempack::open_source(&args.source, &options)?,
     };
     stempack::require_shape(source.acquisition())?;
     super::pack::refuse_source(args, source.as_ref())?;
@@ -38,21 +37,10 @@ pub(super) fn pack(args: &Pack, context: &Context) -> Result<Outcome> {
     if args.plan {
         return plan(source.as_ref(), context);
     }
-    let (report, reason) = match copied {
-        Some(file) => {
-            let options = ResaveOptions { force: args.force, overrides };
-            (stempack::resave_qem(&file, &args.dest, &options, context.task())?, "copied from a .qem file")
-        }
-        None => {
-            let overrides = match overrides {
-                OverrideChange::Set(overrides) => overrides,
-                OverrideChange::Keep | OverrideChange::Clear => Vec::new(),
-            };
-            let background = dark.as_ref().map(|d| d.background.clone());
-            let options = QemOptions { force: args.force, overrides, background };
-            (stempack::write_qem(source.as_ref(), &args.dest, &options, context.task())?, "asked for")
-        }
-    };
+    let reason = if copied { "copied from a .qem file" } else { "asked for" };
+    let background = dark.as_ref().map(|d| d.background.clone());
+    let options = QemOptions { force: args.force, overrides, background };
+    let report = stempack::write_qem(source.as_ref(), &args.dest, &options, context.task())?;
     let peak = peak_resident_bytes().unwrap_or(report.peak_bytes);
     let mut document = json!({
         "output": args.dest.display().to_string(),

@@ -51,7 +51,8 @@ unsafe fn run(counts: &BlockCounts, out: &mut [u32]) -> usize {
             _mm512_storeu_si512(out.as_mut_ptr().add(at).cast(), _mm512_maskz_compress_epi32(mask, v));
             mask
         };
-        out[(k + 1) / 2] |= u32::from(mask) << (16 * ((k + 1) % 2));
+        let half = k + 1;
+        out[half / 2] |= u32::from(mask) << (16 * (half % 2));
         at += mask.count_ones() as usize;
     }
     at

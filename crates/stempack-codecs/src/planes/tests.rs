@@ -18,7 +18,7 @@ fn pixels() -> Vec<BlockCounts> {
         for density in [1, 3, 40, 400] {
             let mut counts = [0u16; BLOCK_SCANS];
             for count in &mut counts {
-                if next() % density == 0 {
+                if next().is_multiple_of(density) {
                     *count = (next() & ((1 << width) - 1)) as u16;
                 }
             }

@@ -2,8 +2,8 @@
 //!
 //! Bits are never interpreted: signed zeros, subnormals, infinities and every NaN come back as they were.
 
-use super::BLOCK_SCANS;
 use super::columns::{self, Chunk, EncodedChunk};
+use super::{BLOCK_SCANS, check_column, check_range, whole_frames};
 use std::ops::Range;
 use stempack_model::{Error, ModelCode, Result, Task};
 
@@ -38,8 +38,7 @@ fn check_chunk(scans: usize, pixels: usize) -> Result<()> {
 /// # Panics
 /// When `frames` is not a whole number of frames.
 pub fn encode(frames: &[f32], pixels: usize, task: &Task) -> Result<EncodedChunk> {
-    assert!(pixels > 0 && frames.len().is_multiple_of(pixels), "whole frames");
-    check_chunk(frames.len() / pixels, pixels)?;
+    check_chunk(whole_frames(frames.len(), pixels), pixels)?;
     let halves: Vec<u16> =
         frames.iter().flat_map(|v| [v.to_bits() as u16, (v.to_bits() >> 16) as u16]).collect();
     let mut chunk = columns::encode(&halves, 2 * pixels, task)?;
@@ -89,7 +88,7 @@ impl<'a> LaneChunk<'a> {
     /// # Panics
     /// When `range` leaves the chunk or `out` does not have its length in frames.
     pub fn decode(&self, range: Range<usize>, out: &mut [f32], task: &Task) -> Result<()> {
-        assert_eq!(range.len().checked_mul(self.pixels()), Some(out.len()), "room for the frames");
+        check_range(&range, self.scans(), self.pixels(), out.len());
         let mut halves = vec![0u16; 2 * out.len()];
         self.0.decode(range, &mut halves, task)?;
         for (value, [low, high]) in out.iter_mut().zip(halves.as_chunks().0) {
@@ -106,7 +105,7 @@ impl<'a> LaneChunk<'a> {
     /// # Panics
     /// When `pixel` is outside the detector or `out` does not have one value per scan position.
     pub fn decode_pixel(&self, pixel: usize, out: &mut [f32]) -> Result<()> {
-        assert!(pixel < self.pixels() && out.len() == self.scans(), "a pixel, and room for its column");
+        check_column(pixel, self.pixels(), out.len(), self.scans());
         let mut halves = [[0; BLOCK_SCANS]; 2];
         for (lane, half) in halves.iter_mut().enumerate() {
             self.0.decode_pixel(2 * pixel + lane, &mut half[..out.len()])?;

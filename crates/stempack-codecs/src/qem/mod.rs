@@ -39,6 +39,26 @@ impl QemSample for u16 {
     }
 }
 
+/// How many frames of `pixels` samples `samples` are.
+///
+/// # Panics
+/// When they are no whole number of frames.
+fn whole_frames(samples: usize, pixels: usize) -> usize {
+    assert!(pixels > 0 && samples.is_multiple_of(pixels), "whole frames");
+    samples / pixels
+}
+
+/// Panics unless `range` lies within `scans` scan positions and `room` is just enough for its frames.
+fn check_range(range: &std::ops::Range<usize>, scans: usize, pixels: usize, room: usize) {
+    assert!(range.start <= range.end && range.end <= scans, "range within the chunk");
+    assert_eq!(range.len().checked_mul(pixels), Some(room), "room for the frames");
+}
+
+/// Panics unless `pixel` is one of `pixels` and `room` is one value for each of `scans` scan positions.
+fn check_column(pixel: usize, pixels: usize, room: usize, scans: usize) {
+    assert!(pixel < pixels && room == scans, "a pixel, and room for its column");
+}
+
 /// The number in little-endian bytes at `index` of a table of `u32`; the caller has checked the table's length.
 #[inline]
 fn u32_at(bytes: &[u8], index: usize) -> u32 {

@@ -97,8 +97,7 @@ impl<'a> XorChunk<'a> {
     /// # Panics
     /// When `range` leaves the chunk or `out` does not have its length in frames.
     pub fn decode(&self, range: Range<usize>, out: &mut [f32], task: &Task) -> Result<()> {
-        assert!(range.start <= range.end && range.end <= self.scans, "range within the chunk");
-        assert_eq!(range.len() * SIDE * SIDE, out.len(), "room for the frames");
+        super::check_range(&range, self.scans, SIDE * SIDE, out.len());
         out.par_chunks_exact_mut(SIDE * SIDE).enumerate().try_for_each(|(at, frame)| {
             task.check()?;
             for (row, values) in frame.chunks_exact_mut(SIDE).enumerate() {

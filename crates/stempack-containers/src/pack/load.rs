@@ -1,5 +1,6 @@
 //! One shard: read, validated, authenticated; and frames out of it.
 
+use super::load_times::{LoadPhase, LoadTimes};
 use super::manifest::{Manifest, RawAccess, WorkingType};
 use super::open::PackFile;
 use crate::{ContainerCode, Digest};
@@ -41,37 +42,46 @@ impl PackFile {
         let pixels = index.shape.detector.pixels();
         // Every size was checked against the file and against the others when the index was parsed.
         let decoded = record.decoded_bytes as usize;
+        let times = &self.times;
         let mut tables = vec![0; record.widths_bytes as usize];
-        self.read(record.widths_offset, &mut tables)?;
-        let tables_sha256 = Digest::of(&tables);
+        times.take(LoadPhase::Read, || self.read(record.widths_offset, &mut tables))?;
+        let tables_sha256 = times.take(LoadPhase::Integrity, || Digest::of(&tables));
         let mut payload = vec![0; decoded + READ_SLACK];
         let (tile_index, max_widths) = match index.profile {
             Profile::U8 => {
-                let words: Vec<u32> =
-                    tables.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+                let words: Vec<u32> = times.take(LoadPhase::Descriptors, || {
+                    tables.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+                });
                 drop(tables);
-                let maxima = pack_u8::validate_headers(
-                    &words,
-                    index.nibbles,
-                    index.tiles(),
-                    record.decoded_bytes / 4,
-                    &index.excluded,
-                )?;
-                self.read(record.payload_offset, &mut payload[..decoded])?;
+                let maxima = times.take(LoadPhase::Headers, || {
+                    pack_u8::validate_headers(
+                        &words,
+                        index.nibbles,
+                        index.tiles(),
+                        record.decoded_bytes / 4,
+                        &index.excluded,
+                    )
+                })?;
+                times.take(LoadPhase::Read, || self.read(record.payload_offset, &mut payload[..decoded]))?;
                 (TileIndex::Nibbles { words, meaning: index.nibbles }, maxima)
             }
             Profile::U16 => {
-                let (bases, maxima) =
-                    pack_u16::validate_widths(&tables, index.tiles(), record.decoded_bytes / 4)?;
+                let (bases, maxima) = times.take(LoadPhase::Headers, || {
+                    pack_u16::validate_widths(&tables, index.tiles(), record.decoded_bytes / 4)
+                })?;
                 let mut lengths = vec![0; record.lengths_bytes as usize];
-                self.read(record.lengths_offset, &mut lengths)?;
                 let mut encoded = vec![0; record.payload_bytes as usize];
-                self.read(record.payload_offset, &mut encoded)?;
-                pack_u16::decompress_blocks(&encoded, &lengths, &mut payload[..decoded])?;
+                times.take(LoadPhase::Read, || {
+                    self.read(record.lengths_offset, &mut lengths)?;
+                    self.read(record.payload_offset, &mut encoded)
+                })?;
+                times.take(LoadPhase::Decode, || {
+                    pack_u16::decompress_blocks(&encoded, &lengths, &mut payload[..decoded])
+                })?;
                 (TileIndex::Widths { widths: tables, bases }, maxima)
             }
         };
-        let digest = Digest::of(&payload[..decoded]);
+        let digest = times.take(LoadPhase::Integrity, || Digest::of(&payload[..decoded]));
         if digest != record.decoded_sha256 {
             return Err(Error::new(
                 ContainerCode::DigestMismatch,
@@ -83,6 +93,11 @@ impl PackFile {
         }
         let shard = PackedShard::new(index.profile, index.scans_per_shard, pixels, payload, tile_index);
         Ok(LoadedShard { shard, max_widths, tables_sha256 })
+    }
+
+    /// What loading shards of this file has taken so far.
+    pub fn load_times(&self) -> &LoadTimes {
+        &self.times
     }
 
     /// A u16-profile file labelled `uint8` may exceed eight bits only at excluded pixels.

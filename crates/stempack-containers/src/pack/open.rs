@@ -1,6 +1,7 @@
 //! Opening a pack: everything outside the shards is parsed, validated and cross-checked before anything is returned.
 
 use super::index::{Index, ShardRecord, check_ranges};
+use super::load_times::LoadTimes;
 use super::manifest::Manifest;
 use super::prelude::{self, Prelude};
 use crate::json;
@@ -19,6 +20,7 @@ pub struct PackFile {
     bytes: u64,
     pub(super) index: Index,
     manifest: Manifest,
+    pub(super) times: LoadTimes,
     /// End of the user block, before which no data lies.
     pub(super) user_block_bytes: u64,
 }
@@ -83,7 +85,8 @@ impl PackFile {
         let user_block_bytes = user_block_end(&file, bytes, &prelude, &index);
         check_ranges(&index.shards, user_block_bytes, bytes)?;
         let manifest = Manifest::parse(object, &index)?;
-        Ok(PackFile { path: path.to_owned(), file, bytes, index, manifest, user_block_bytes })
+        let times = LoadTimes::default();
+        Ok(PackFile { path: path.to_owned(), file, bytes, index, manifest, times, user_block_bytes })
     }
 
     /// Path as opened.

@@ -33,15 +33,23 @@ impl<T> Lru<T> {
             return;
         }
         self.entries.retain(|e| e.0 != block);
-        let mut held: u64 = self.entries.iter().map(|e| e.2).sum::<u64>() + bytes;
-        while held > room && !self.entries.is_empty() {
-            held -= self.entries.remove(0).2;
-        }
+        self.make_room(bytes, room);
         self.entries.push((block, value, bytes));
+    }
+    /// Lets values go until `bytes` more fit, and gives the last of them, whose memory may serve again.
+    fn make_room(&mut self, bytes: u64, room: u64) -> Option<Arc<T>> {
+        let mut held: u64 = self.entries.iter().map(|e| e.2).sum::<u64>() + bytes;
+        let mut gone = None;
+        while held > room && !self.entries.is_empty() {
+            let entry = self.entries.remove(0);
+            held -= entry.2;
+            gone = Some(entry.1);
+        }
+        gone
     }
 }
 
-/// What has been loaded and decoded. At most five eighths of the budget of whoever asked last.
+/// What has been loaded and decoded. At most half of the budget of whoever asked last.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     encoded: Mutex<Lru<Encoded>>,
@@ -89,7 +97,7 @@ impl QemFile {
         }
         let encoded = Arc::new(self.load(block, task).map_err(self.in_block(block))?);
         let bytes = encoded.payload.len() + encoded.offsets.len() + encoded.selectors.len();
-        locked(&self.cache.encoded).put(block, encoded.clone(), bytes as u64, task.memory_budget() / 4);
+        locked(&self.cache.encoded).put(block, encoded.clone(), bytes as u64, task.memory_budget() / 8);
         Ok(encoded)
     }
 
@@ -273,10 +281,15 @@ impl QemFile {
         if (len * (sample.bytes() + codes)) as u64 > room {
             return Ok(None);
         }
-        let mut frames = Samples::zeroed(sample, len);
+        let bytes = (len * sample.bytes()) as u64;
+        // Old frames go before new ones come. Their buffer is used again: thrown away and allocated by one thread after
+        // another, the memory of several would stay with the allocator.
+        let old = locked(&self.cache.frames).make_room(bytes, room).and_then(Arc::into_inner);
+        let fits = |old: &Samples| old.sample_type() == sample && old.len() == len;
+        let mut frames = old.filter(fits).unwrap_or_else(|| Samples::zeroed(sample, len));
         self.decode(block, 0..block.scans, frames.as_mut(), task)?;
         let frames = Arc::new(frames);
-        locked(&self.cache.frames).put(block, frames.clone(), (len * sample.bytes()) as u64, room);
+        locked(&self.cache.frames).put(block, frames.clone(), bytes, room);
         Ok(Some(frames))
     }
 

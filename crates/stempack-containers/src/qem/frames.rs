@@ -68,4 +68,8 @@ impl FrameSource for QemFile {
     fn check_unchanged(&self) -> Result<()> {
         self.body.check_unchanged()
     }
+
+    fn as_container(&self) -> Option<&dyn std::any::Any> {
+        Some(self)
+    }
 }

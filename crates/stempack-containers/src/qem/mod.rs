@@ -8,7 +8,7 @@
 //!
 //! Reading: [`QemFile::open`] validates everything the header says and reads nothing of the body; frames, products and
 //! [`QemFile::verify`] use no byte of it before the checksum of its block has been compared. Writing: [`write`] from
-//! any [`FrameSource`](stempack_model::FrameSource), [`resave`] from another `.qem` without touching what is encoded.
+//! any [`FrameSource`](stempack_model::FrameSource); another `.qem` is copied without touching what is encoded.
 //! The format is documented in `docs/formats/qem.md`.
 
 mod background;
@@ -38,7 +38,7 @@ pub use background::{Background, DarkSubtracted};
 pub use calibration::Override;
 pub use file::{QemFile, QemInfo};
 pub use products::QemMoments;
-pub use resave::{OverrideChange, ResaveOptions, resave};
+pub use resave::OverrideChange;
 pub use write::{QemOptions, QemPlan, QemReport, plan, write};
 
 /// Scan positions that are coded together, in every codec.

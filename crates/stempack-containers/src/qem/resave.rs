@@ -7,11 +7,11 @@ use super::layout::Span;
 use super::scientific::read_overrides;
 use super::units::Known;
 use super::values::At;
-use super::write::{BodyWriter, Plan, QemReport, beside_digests, check_name, encode_body, seal, write_front};
+use super::write::{BodyWriter, Plan, QemOptions, QemReport, beside_digests, encode_body, seal, write_front};
 use super::write_header::{chunk_entry, serialise};
 use super::{QemCodec, QemFile};
 use crate::json::Object;
-use crate::publish::{Draft, refuse_existing};
+use crate::publish::Draft;
 use crate::{ContainerCode, identity};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use stempack_model::{Error, FrameSource, Result, Task};
 
-/// What happens to the overrides of the file that is saved again.
+/// What happens to overrides; only another `.qem` file brings some along.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum OverrideChange {
     /// They stay.
@@ -31,28 +31,22 @@ pub enum OverrideChange {
     Set(Vec<Override>),
 }
 
-/// How to save again.
-#[derive(Clone, Debug, Default)]
-pub struct ResaveOptions {
-    /// Replace an existing destination.
-    pub force: bool,
-    /// What happens to the overrides.
-    pub overrides: OverrideChange,
-}
-
 /// Saves a `.qem` file under another name. What is encoded is copied byte for byte, each block after its checksum has
 /// been compared; header keys, extensions and unknown keys stay. A file of the retired row-packed codec, which nobody
-/// should write any more, is encoded anew with the float codec; its header keeps everything else.
-///
-/// # Errors
-/// `destination_exists`, `not_a_qem_name`, `invalid_override`; `qem_retired` for a `QGPUSTRM` file, which [`super::write`]
-/// converts; `digest_mismatch`, `container_changed`; `io`; `cancelled`.
-pub fn resave(file: &QemFile, destination: &Path, options: &ResaveOptions, task: &Task) -> Result<QemReport> {
-    check_name(destination)?;
-    refuse_existing(destination, options.force)?;
-    if file.header.legacy {
-        return Err(Error::new(ContainerCode::QemRetired, "a QGPUSTRM file cannot be copied as `.qem`")
-            .hint("write a new `.qem` from it and verify that against the old file"));
+/// should write any more, is encoded anew with the float codec; its header keeps everything else. The caller has checked
+/// the destination, and that this is no retired file, whose header is none of today's.
+pub(super) fn resave(
+    file: &QemFile,
+    destination: &Path,
+    options: &QemOptions,
+    task: &Task,
+) -> Result<QemReport> {
+    if options.background.is_some() {
+        return Err(Error::new(
+            ContainerCode::NotRepresentable,
+            "a `.qem` file is copied with what it carries; a dark frame cannot be added to it",
+        )
+        .hint("write the original with the dark frame"));
     }
     let overrides = changed_overrides(file, &options.overrides)?;
     let draft = Draft::create(destination)?;

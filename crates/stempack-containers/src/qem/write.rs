@@ -4,13 +4,14 @@
 //! the blanks that remain stand after its closing brace, where JSON allows them: no byte of the body is moved.
 
 use super::background::Background;
-use super::calibration::{Override, overrides_section};
+use super::calibration::overrides_section;
 use super::envelope::{PREFIX_BYTES, prefix};
 use super::header::BLOCK_BYTES;
 use super::layout::{Chunk, Span, addressable, lane_scans, spatial_fields};
 use super::narrow::Narrowing;
+use super::resave::{OverrideChange, resave};
 use super::write_header::{Facts, Finished};
-use super::{INTERVAL, QemCodec};
+use super::{INTERVAL, QemCodec, QemFile};
 use crate::digest::{Digest, Hasher, sha256_file};
 use crate::publish::{Draft, refuse_existing};
 use crate::{ContainerCode, identity};
@@ -31,7 +32,7 @@ pub struct QemOptions {
     /// Replace an existing destination.
     pub force: bool,
     /// Calibration that a person states over what is recorded.
-    pub overrides: Vec<Override>,
+    pub overrides: OverrideChange,
     /// A mean dark frame that products of the copy subtract; float32 samples only, which are saved as they are.
     pub background: Option<Background>,
 }
@@ -104,6 +105,9 @@ pub(super) fn check_name(destination: &Path) -> Result<()> {
 
 /// Saves `source` losslessly as a new `.qem` file.
 ///
+/// A `.qem` file is copied: what is encoded byte for byte, and its header with every key, overrides and unknown ones
+/// included; only a retired `QGPUSTRM` file is written anew.
+///
 /// The file appears complete or not at all; after an error or cancellation the destination is as it was. The same source
 /// gives the same bytes wherever the memory budget holds a chunk of 512 scan positions.
 ///
@@ -118,6 +122,15 @@ pub fn write(
 ) -> Result<QemReport> {
     check_name(destination)?;
     refuse_existing(destination, options.force)?;
+    if let Some(file) = source.as_container().and_then(|any| any.downcast_ref::<QemFile>())
+        && !file.header.legacy
+    {
+        return resave(file, destination, options, task);
+    }
+    let overrides = match &options.overrides {
+        OverrideChange::Set(overrides) => overrides_section(overrides)?,
+        OverrideChange::Keep | OverrideChange::Clear => Default::default(),
+    };
     let acquisition = source.acquisition();
     let plan = Plan::of(acquisition, task)?;
     let valid = admitted(acquisition)?;
@@ -130,7 +143,7 @@ pub fn write(
         codec: plan.codec,
         narrowing: plan.narrowing,
         valid: &valid,
-        overrides: overrides_section(&options.overrides)?,
+        overrides,
         background: options.background.as_ref(),
     };
     let draft = Draft::create(destination)?;

@@ -6,7 +6,7 @@ use crate::qem_write::{counts, names};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use stempack_containers::qem::{QemFile, QemOptions, ResaveOptions, resave, write};
+use stempack_containers::qem::{QemFile, QemOptions, write};
 use stempack_model::{Samples, Task};
 use stempack_testkit::{MemorySource, corpus};
 
@@ -66,7 +66,7 @@ fn the_oracle_reads_what_is_written() {
     if let Some(corpus) = corpus("qem") {
         let xor = QemFile::open(&corpus.join("valid/f32-xor-widths.qem")).unwrap();
         let path = dir.path().join("again.qem");
-        resave(&xor, &path, &ResaveOptions::default(), &Task::new()).unwrap();
+        write(&xor, &path, &QemOptions::default(), &Task::new()).unwrap();
         files.push((path, npy_bytes(&corpus.join("valid/f32-xor-widths.npy")).1));
     }
     let out = dir.path().join("out.npy");

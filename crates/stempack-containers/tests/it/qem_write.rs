@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use stempack_containers::Digest;
-use stempack_containers::qem::{
-    Override, OverrideChange, QemCodec, QemFile, QemOptions, ResaveOptions, resave, write,
-};
+use stempack_containers::qem::{Background, Override, OverrideChange, QemCodec, QemFile, QemOptions, write};
 use stempack_model::{
     Acquisition, FrameSource, MaskOrigin, Member, MemberDigest, MemberRole, Origin, Quantity, Recorded,
     Result, SampleType, Samples, SamplesMut, SourceDocument, Task,
@@ -183,7 +181,7 @@ fn what_the_format_cannot_hold_is_refused_and_leaves_nothing() {
     faulty.fail_at = Some(700);
     assert_eq!(refuse(&faulty, &to, &plain), "io");
     let only_row = Override { quantity: Quantity::ScanStepRow, value: 1.0, evidence: "logbook".into() };
-    let options = QemOptions { overrides: vec![only_row], ..QemOptions::default() };
+    let options = QemOptions { overrides: OverrideChange::Set(vec![only_row]), ..QemOptions::default() };
     assert_eq!(refuse(&fine(), &to, &options), "invalid_override");
     let cancelled = Task::new().with_cancel(Arc::new(AtomicBool::new(true)));
     assert_eq!(write(&fine(), &to, &plain, &cancelled).unwrap_err().code(), "cancelled");
@@ -305,11 +303,11 @@ fn what_is_known_of_an_acquisition_comes_back() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("out.qem");
     let stated = |quantity, value| Override { quantity, value, evidence: "lattice of gold".into() };
-    let overrides = vec![
+    let overrides = OverrideChange::Set(vec![
         stated(Quantity::ScanStepRow, 0.11),
         stated(Quantity::ScanStepCol, 0.22),
         stated(Quantity::BeamEnergy, 80.0),
-    ];
+    ]);
     write(&source, &to, &QemOptions { overrides, ..QemOptions::default() }, &Task::new()).unwrap();
     let bytes = std::fs::read(&to).unwrap();
     let contains = |needle: &[u8]| bytes.windows(needle.len()).any(|w| w == needle);
@@ -343,6 +341,9 @@ fn what_is_known_of_an_acquisition_comes_back() {
     assert_eq!(second.acquisition().format, "K3 DM4");
     assert_eq!(second.acquisition().provenance["sourceReader"], given.reader);
     assert_eq!(second.acquisition().identity, given.identity);
+    assert_eq!(second.overrides()[&Quantity::BeamEnergy].value, 80.0);
+    // Not as good as new, but the very same: an unread key cannot have been lost.
+    assert!(std::fs::read(&again).unwrap() == bytes);
 }
 
 #[test]
@@ -398,8 +399,8 @@ fn saving_again_copies_the_body_and_keeps_every_key() {
         ]);
         for (i, overrides) in [OverrideChange::Keep, OverrideChange::Clear, set].into_iter().enumerate() {
             let to = scratch.path().join(format!("{i}.qem"));
-            let options = ResaveOptions { force: true, overrides };
-            resave(&file, &to, &options, &Task::new()).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let options = QemOptions { force: true, overrides, ..QemOptions::default() };
+            write(&file, &to, &options, &Task::new()).unwrap_or_else(|e| panic!("{name}: {e}"));
             assert!(body(&to) == body(&from), "{name}");
             let (mut was, mut is) = (header(&from), header(&to));
             let copy = QemFile::open(&to).unwrap();
@@ -427,6 +428,43 @@ fn saving_again_copies_the_body_and_keeps_every_key() {
     }
 }
 
+fn assembled(header: &str, body: &[u8]) -> Vec<u8> {
+    let n = header.len() as u64;
+    let digest = Digest::of(header.as_bytes()).0;
+    [&b"QEMDATA1"[..], &n.to_le_bytes(), &(56 + n).to_le_bytes(), &digest, header.as_bytes(), body].concat()
+}
+
+#[test]
+fn an_unrelated_predecessor_is_refused_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("old.qem");
+    std::fs::write(&path, [&b"QGANS\0\0\x01"[..], &[0; 100]].concat()).unwrap();
+    assert!(QemFile::probe(&path).unwrap());
+    let e = QemFile::open(&path).unwrap_err();
+    assert_eq!(e.code(), "qem_retired");
+    assert!(e.message().contains("QGANS") && e.advice().is_some(), "{e}");
+}
+
+#[test]
+fn units_of_schema_1_convert_or_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (dir.path().join("1.qem"), dir.path().join("2.qem"));
+    write(&described(), &one, &QemOptions::default(), &Task::new()).unwrap();
+    for (unit, value, expected) in [("ms", 0.25, Some(250.0)), ("s", 2e-6, Some(2.0)), ("mm", 1.0, None)] {
+        let mut old = header(&one);
+        let scientific = &mut old["scientific_metadata"];
+        scientific["schema"] = "quantem.scientific-metadata/1".into();
+        scientific["electron_microscope"]["scan_controller/regular_scan/dwell_time"] =
+            serde_json::json!({"value": value, "unit": unit, "provenance": "source_metadata"});
+        std::fs::write(&two, assembled(&old.to_string(), &body(&one))).unwrap();
+        let dwell = QemFile::open(&two).map(|f| f.acquisition().quantities[&Quantity::DwellTime].value);
+        match expected {
+            Some(expected) => assert!((dwell.unwrap() / expected - 1.0).abs() < 1e-12, "{unit}"),
+            None => assert_eq!(dwell.unwrap_err().code(), "qem_metadata", "{unit}"),
+        }
+    }
+}
+
 #[test]
 fn a_number_beyond_every_type_survives_a_change_of_overrides() {
     let dir = tempfile::tempdir().unwrap();
@@ -434,18 +472,30 @@ fn a_number_beyond_every_type_survives_a_change_of_overrides() {
     write(&described(), &one, &QemOptions::default(), &Task::new()).unwrap();
     let mut text = header(&one).to_string();
     text.insert_str(1, "\"org.example/big\":123456789012345678901234567890,\"org.example/tail\":1.50,");
-    let mut bytes = b"QEMDATA1".to_vec();
-    bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
-    bytes.extend_from_slice(&(56 + text.len() as u64).to_le_bytes());
-    bytes.extend_from_slice(&Digest::of(text.as_bytes()).0);
-    bytes.extend_from_slice(text.as_bytes());
-    bytes.extend_from_slice(&body(&one));
-    std::fs::write(&two, bytes).unwrap();
-    let options = ResaveOptions { force: false, overrides: OverrideChange::Clear };
-    resave(&QemFile::open(&two).unwrap(), &three, &options, &Task::new()).unwrap();
+    std::fs::write(&two, assembled(&text, &body(&one))).unwrap();
+    let options = QemOptions { overrides: OverrideChange::Clear, ..QemOptions::default() };
+    write(&QemFile::open(&two).unwrap(), &three, &options, &Task::new()).unwrap();
     let text = String::from_utf8_lossy(&std::fs::read(&three).unwrap()).into_owned();
     assert!(text.contains("\"org.example/big\":123456789012345678901234567890"));
     assert!(text.contains("\"org.example/tail\":1.50"));
+}
+
+#[test]
+fn a_copy_can_be_given_overrides_but_no_dark_frame() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (dir.path().join("1.qem"), dir.path().join("2.qem"));
+    let floats = source((1, 2), (1, 2), Samples::F32(vec![1.0, 2.0, 3.0, 4.0]));
+    write(&floats, &one, &QemOptions::default(), &Task::new()).unwrap();
+    let file = QemFile::open(&one).unwrap();
+    let background = Background { identity: Digest([7; 32]), values: vec![0.5, 0.25] };
+    let options = QemOptions { background: Some(background), ..QemOptions::default() };
+    assert_eq!(write(&file, &two, &options, &Task::new()).unwrap_err().code(), "not_representable");
+    assert_eq!(names(dir.path()), ["1.qem"]);
+    let stated = Override { quantity: Quantity::BeamEnergy, value: 60.0, evidence: "logbook".into() };
+    let overrides = OverrideChange::Set(vec![stated]);
+    write(&file, &two, &QemOptions { overrides, ..QemOptions::default() }, &Task::new()).unwrap();
+    assert_eq!(QemFile::open(&two).unwrap().effective_calibration()[&Quantity::BeamEnergy].value, 60.0);
+    assert!(body(&two) == body(&one));
 }
 
 #[test]
@@ -455,7 +505,7 @@ fn the_retired_float_codec_is_read_and_never_written() {
     for name in ["f32-xor-widths", "f32-xor-constant", "public-float32-special-bits"] {
         let file = QemFile::open(&dir.join(format!("valid/{name}.qem"))).unwrap();
         let to = scratch.path().join(format!("{name}.qem"));
-        let report = resave(&file, &to, &ResaveOptions::default(), &Task::new()).unwrap();
+        let report = write(&file, &to, &QemOptions::default(), &Task::new()).unwrap();
         assert_eq!(report.codec, QemCodec::Lanes);
         let copy = QemFile::open(&to).unwrap();
         assert_eq!(copy.codec(), QemCodec::Lanes);

@@ -2,7 +2,7 @@
 
 use super::super::interleave::{Decoder, LANES};
 use super::super::stream::{self, CONSTANT, LITERAL, SPARSE, ZERO};
-use super::super::{BLOCK_SCANS, QemSample};
+use super::super::{BLOCK_SCANS, QemSample, check_column, check_range};
 use super::{Chunk, TILE};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -32,8 +32,7 @@ impl Chunk<'_> {
     /// When `range` leaves the chunk or `out` does not have its length in frames.
     pub fn decode<S: QemSample>(&self, range: Range<usize>, out: &mut [S], task: &Task) -> Result<()> {
         let pixels = self.pixels();
-        assert!(range.start <= range.end && range.end <= self.scans(), "range within the chunk");
-        assert_eq!(range.len().checked_mul(pixels), Some(out.len()), "room for the frames");
+        check_range(&range, self.scans(), pixels, out.len());
         // Several strips per thread, so that threads that meet cheap columns go on with others.
         let strips = (4 * rayon::current_num_threads()).min(pixels.div_ceil(TILE));
         let width = pixels.div_ceil(TILE).div_ceil(strips) * TILE;
@@ -163,7 +162,7 @@ impl Chunk<'_> {
     /// # Panics
     /// When `pixel` is outside the detector or `out` does not have one value per scan position.
     pub fn decode_pixel(&self, pixel: usize, out: &mut [u16]) -> Result<()> {
-        assert!(pixel < self.pixels() && out.len() == self.scans(), "a pixel, and room for its column");
+        check_column(pixel, self.pixels(), out.len(), self.scans());
         for (block, values) in out.chunks_mut(BLOCK_SCANS).enumerate() {
             self.decode_stream(block * self.pixels() + pixel, self.max_value(), values)?;
         }

@@ -4,7 +4,7 @@
 use super::super::interleave::{Encoder, LANES};
 use super::super::stream::{self, CONSTANT, Plan, SPARSE, Summary, ZERO};
 use super::super::table::{ESCAPE, SYMBOLS};
-use super::super::{BLOCK_SCANS, QemSample};
+use super::super::{BLOCK_SCANS, QemSample, whole_frames};
 use super::TILE;
 use crate::error::CodecCode;
 use rayon::prelude::*;
@@ -35,7 +35,7 @@ const PIECE: usize = 16 * TILE;
 /// # Panics
 /// When there is no frame, or `frames` is not a whole number of them.
 pub fn encode<S: QemSample>(frames: &[S], pixels: usize, task: &Task) -> Result<EncodedChunk> {
-    assert!(pixels > 0 && !frames.is_empty() && frames.len().is_multiple_of(pixels), "whole frames");
+    assert!(whole_frames(frames.len(), pixels) > 0, "at least one frame");
     let scans = frames.len() / pixels;
     let pieces = pixels.div_ceil(PIECE);
     let parts = (0..scans.div_ceil(BLOCK_SCANS) * pieces)

@@ -2,7 +2,7 @@
 //!
 //! Fields are the 8×8 tiles, rows outer, then the 32×32 tiles; tiles at the border are cut. Only valid pixels count.
 
-use super::super::{BLOCK_SCANS, QemSample, u32_at};
+use super::super::{BLOCK_SCANS, QemSample, u32_at, whole_frames};
 use crate::error::CodecCode;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -60,11 +60,12 @@ pub fn fields(detector: DetectorShape) -> Vec<Field> {
 /// When `frames` is not a whole number of frames, or `valid` does not have one element per pixel.
 pub fn spatial_index<S: QemSample>(frames: &[S], detector: DetectorShape, valid: &[bool]) -> SpatialIndex {
     let pixels = detector.pixels();
-    assert!(frames.len().is_multiple_of(pixels) && valid.len() == pixels, "whole frames and one mask");
+    let scans = whole_frames(frames.len(), pixels);
+    assert_eq!(valid.len(), pixels, "one flag per pixel");
     let count = field_count(detector);
     let mask: Vec<u16> = valid.iter().map(|&v| if v { u16::MAX } else { 0 }).collect();
     let mut index = SpatialIndex { offsets: vec![0], ..SpatialIndex::default() };
-    let mut sums = vec![0u32; BLOCK_SCANS.min(frames.len() / pixels) * count];
+    let mut sums = vec![0u32; BLOCK_SCANS.min(scans) * count];
     for block in frames.chunks(BLOCK_SCANS * pixels) {
         let sums = &mut sums[..block.len() / pixels * count];
         sums.par_chunks_exact_mut(count)
@@ -263,8 +264,8 @@ impl<'a> Spatial<'a> {
     /// When `frames` is not a whole number of frames within the chunk, or `valid` does not have one element per pixel.
     pub fn compare<S: QemSample>(&self, first: usize, frames: &[S], valid: &[bool]) -> Result<()> {
         let pixels = self.detector.pixels();
-        assert!(frames.len().is_multiple_of(pixels) && valid.len() == pixels, "whole frames and one mask");
-        assert!(first + frames.len() / pixels <= self.scans, "frames within the chunk");
+        assert_eq!(valid.len(), pixels, "one flag per pixel");
+        assert!(first + whole_frames(frames.len(), pixels) <= self.scans, "frames within the chunk");
         let count = self.field_count();
         let mask: Vec<u16> = valid.iter().map(|&v| if v { u16::MAX } else { 0 }).collect();
         frames.par_chunks_exact(pixels).enumerate().try_for_each_init(

@@ -194,7 +194,8 @@ pub(super) fn sum_pixels(block: &PlaneBlock, first: usize, chosen: Chosen<'_>, o
         let mut words = &stream[header_words(width)..];
         let mut total = 0u64;
         for k in 0..width {
-            let mask = (stream[(k + 1) / 2] >> (16 * ((k + 1) % 2))) as u16;
+            let half = k + 1;
+            let mask = (stream[half / 2] >> (16 * (half % 2))) as u16;
             let (own, rest) = words.split_at(mask.count_ones() as usize);
             let ones: u64 = match chosen {
                 None => own.iter().map(|w| u64::from(w.count_ones())).sum(),

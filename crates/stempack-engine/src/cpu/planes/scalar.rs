@@ -4,8 +4,14 @@ use super::{BlockSums, Chosen};
 use stempack_codecs::planes::{BLOCK_SCANS, PlaneBlock};
 
 pub(in super::super) fn sum_block(block: &PlaneBlock, pixels: &[u32], out: &mut BlockSums) {
-    for (scan, sum) in out.iter_mut().enumerate() {
-        *sum = pixels.iter().map(|&p| u32::from(block.sample(p as usize, scan))).sum();
+    out.fill(0);
+    let mut counts = [0; 32];
+    for &pixel in pixels {
+        for (tile, out) in out.chunks_exact_mut(32).enumerate() {
+            if block.tile(pixel as usize, tile, &mut counts) {
+                out.iter_mut().zip(counts).for_each(|(sum, count)| *sum += u32::from(count));
+            }
+        }
     }
 }
 

@@ -17,7 +17,7 @@ fn block(pixels: usize, max_width: u64, density: u64) -> (PlaneBlock, Vec<BlockC
         let width = next() % (max_width + 1);
         let mut counts = [0u16; BLOCK_SCANS];
         for count in &mut counts {
-            if next() % density == 0 {
+            if next().is_multiple_of(density) {
                 *count = (next() & ((1 << width) - 1)) as u16;
             }
         }
@@ -35,7 +35,7 @@ fn kernels_equal_plain_sums() {
         let lists: [Vec<u32>; 4] = [
             Vec::new(),
             (0..pixels as u32).collect(),
-            (0..pixels as u32).filter(|_| next() % 3 == 0).collect(),
+            (0..pixels as u32).filter(|_| next().is_multiple_of(3)).collect(),
             // Any order, pixels more than once.
             (0..29).map(|_| (next() % pixels as u64) as u32).collect(),
         ];
@@ -78,7 +78,7 @@ fn sums_up_to_32_bits_are_exact() {
     let block = builder.finish(BLOCK_SCANS);
     // 65,537 times 65,535 is the largest 32-bit number.
     let list = vec![0u32; 65_537];
-    for kernel in Kernel::available().into_iter().filter(|&k| k != Kernel::Scalar) {
+    for kernel in Kernel::available() {
         let mut out = [0; BLOCK_SCANS];
         kernel.sum_block(&block, &list, u32::MAX, &mut out);
         assert_eq!(out, [u32::MAX; BLOCK_SCANS], "{kernel:?}");
