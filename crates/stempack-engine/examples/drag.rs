@@ -43,6 +43,8 @@ impl FrameSource for Repeated {
     }
 }
 
+type MaskAt<'a> = dyn Fn(f64, f64) -> Result<DetectorMask> + 'a;
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let (rows, cols) = (arguments[2].parse().unwrap(), arguments[3].parse().unwrap());
@@ -70,8 +72,7 @@ fn main() {
         DetectorMask::annulus(shape.detector, excluded, row, col, size * 41.0 / 192.0, size * 84.0 / 192.0)
     };
     let mut drags = serde_json::Map::new();
-    let mask_at: [(&str, &dyn Fn(f64, f64) -> Result<DetectorMask>); 2] = [("bf", &bright), ("adf", &ring)];
-    for (name, mask_at) in mask_at {
+    for (name, mask_at) in [("bf", &bright as &MaskAt<'_>), ("adf", &ring)] {
         let mut session = DetectorSession::new(resident.clone());
         session.prepare_total(&task).unwrap();
         let centre = (size / 2.0 - 0.5, shape.detector.cols() as f64 / 2.0 - 0.5);
