@@ -132,24 +132,29 @@ pub fn validate_headers(
     Ok(maxima)
 }
 
-/// Words and largest width of one pixel whose literal widths and checkpoints have nothing wrong with them, eight widths
+/// Words and largest width of one pixel whose literal widths and checkpoints have nothing wrong with them, 32 widths
 /// at a time. Scalar twin: the loop of [`validate_headers`].
 fn sound_pixel(chain: &[u32], nibbles: &[u32], tiles: usize) -> Option<(u64, u8)> {
-    let (mut sum, mut max, mut wrong) = (0u64, [0u8; 8], false);
-    for (k, &word) in nibbles.iter().enumerate() {
-        if k % 4 == 0 && k > 0 {
-            wrong |= u64::from(chain[k / 4]) != sum;
+    let (mut sum, mut max, mut wrong) = (0u64, [0u8; 16], false);
+    // Four words are the widths between two checkpoints.
+    for (k, words) in nibbles.chunks(4).enumerate() {
+        wrong |= k > 0 && u64::from(chain[k]) != sum;
+        let mut bytes = [0u8; 16];
+        for (four, word) in bytes.chunks_exact_mut(4).zip(words) {
+            four.copy_from_slice(&word.to_le_bytes());
         }
-        // A nibble above 8 has its highest bit and another one.
-        wrong |= word >> 3 & (word | word >> 1 | word >> 2) & 0x1111_1111 != 0;
-        sum += u64::from(nibble_sum(word));
-        for (m, width) in max.iter_mut().zip(spread(word)) {
-            *m = (*m).max(width);
+        let mut both = [0u8; 16];
+        for ((byte, both), max) in bytes.into_iter().zip(&mut both).zip(&mut max) {
+            let (low, high) = (byte & 15, byte >> 4);
+            *both = low + high;
+            *max = (*max).max(low).max(high);
         }
+        sum += u64::from(both.into_iter().map(u16::from).sum::<u16>());
     }
+    let max = max.into_iter().max().unwrap_or(0);
     let used = tiles % 8;
     wrong |= used > 0 && nibbles.last().is_some_and(|last| last >> (4 * used) != 0);
-    (!wrong).then(|| (sum, max.into_iter().max().unwrap_or(0)))
+    (!wrong && max <= 8).then_some((sum, max))
 }
 
 /// Eight nibbles as eight bytes.

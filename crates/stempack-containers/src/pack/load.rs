@@ -3,6 +3,7 @@
 use super::load_times::{LoadPhase, LoadTimes};
 use super::manifest::{Manifest, RawAccess, WorkingType};
 use super::open::PackFile;
+use crate::digest::Hasher;
 use crate::{ContainerCode, Digest};
 use rayon::prelude::*;
 use stempack_codecs::counts::{Counts, expand_tile};
@@ -43,16 +44,15 @@ impl PackFile {
         // Every size was checked against the file and against the others when the index was parsed.
         let decoded = record.decoded_bytes as usize;
         let times = &self.times;
-        let mut tables = vec![0; record.widths_bytes as usize];
-        times.take(LoadPhase::Read, || self.read(record.widths_offset, &mut tables))?;
-        let tables_sha256 = times.take(LoadPhase::Integrity, || Digest::of(&tables));
         let mut payload = vec![0; decoded + READ_SLACK];
-        let (tile_index, max_widths) = match index.profile {
+        let (tables_sha256, digest, tile_index, max_widths) = match index.profile {
             Profile::U8 => {
-                let words: Vec<u32> = times.take(LoadPhase::Descriptors, || {
-                    tables.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+                // Read as words at once; sizes of the u8 profile's tables are whole words.
+                let mut words = vec![0u32; record.widths_bytes as usize / 4];
+                let tables = self.hashed(record.widths_offset, bytemuck::cast_slice_mut(&mut words))?;
+                times.take(LoadPhase::Descriptors, || {
+                    words.iter_mut().for_each(|word| *word = u32::from_le(*word));
                 });
-                drop(tables);
                 let maxima = times.take(LoadPhase::Headers, || {
                     pack_u8::validate_headers(
                         &words,
@@ -62,12 +62,14 @@ impl PackFile {
                         &index.excluded,
                     )
                 })?;
-                times.take(LoadPhase::Read, || self.read(record.payload_offset, &mut payload[..decoded]))?;
-                (TileIndex::Nibbles { words, meaning: index.nibbles }, maxima)
+                let digest = self.hashed(record.payload_offset, &mut payload[..decoded])?;
+                (tables, digest, TileIndex::Nibbles { words, meaning: index.nibbles }, maxima)
             }
             Profile::U16 => {
+                let mut widths = vec![0; record.widths_bytes as usize];
+                let tables = self.hashed(record.widths_offset, &mut widths)?;
                 let (bases, maxima) = times.take(LoadPhase::Headers, || {
-                    pack_u16::validate_widths(&tables, index.tiles(), record.decoded_bytes / 4)
+                    pack_u16::validate_widths(&widths, index.tiles(), record.decoded_bytes / 4)
                 })?;
                 let mut lengths = vec![0; record.lengths_bytes as usize];
                 let mut encoded = vec![0; record.payload_bytes as usize];
@@ -78,10 +80,10 @@ impl PackFile {
                 times.take(LoadPhase::Decode, || {
                     pack_u16::decompress_blocks(&encoded, &lengths, &mut payload[..decoded])
                 })?;
-                (TileIndex::Widths { widths: tables, bases }, maxima)
+                let digest = times.take(LoadPhase::Integrity, || Digest::of(&payload[..decoded]));
+                (tables, digest, TileIndex::Widths { widths, bases }, maxima)
             }
         };
-        let digest = times.take(LoadPhase::Integrity, || Digest::of(&payload[..decoded]));
         if digest != record.decoded_sha256 {
             return Err(Error::new(
                 ContainerCode::DigestMismatch,
@@ -93,6 +95,17 @@ impl PackFile {
         }
         let shard = PackedShard::new(index.profile, index.scans_per_shard, pixels, payload, tile_index);
         Ok(LoadedShard { shard, max_widths, tables_sha256 })
+    }
+
+    /// Reads and hashes piece by piece, each while it is still in the cache.
+    fn hashed(&self, offset: u64, into: &mut [u8]) -> Result<Digest> {
+        const PIECE: usize = 1 << 18;
+        let mut hasher = Hasher::default();
+        for (k, piece) in into.chunks_mut(PIECE).enumerate() {
+            self.times.take(LoadPhase::Read, || self.read(offset + (k * PIECE) as u64, piece))?;
+            self.times.take(LoadPhase::Integrity, || hasher.update(piece));
+        }
+        Ok(hasher.finish())
     }
 
     /// What loading shards of this file has taken so far.
