@@ -76,6 +76,18 @@ def machine():
     }
 
 
+def new_record(runs, name):
+    """A new folder for a record: none is written twice."""
+    for n in range(1, 1000):
+        where = runs / (name if n == 1 else f"{name}-{n}")
+        try:
+            where.mkdir(parents=True)
+            return where
+        except FileExistsError:
+            continue
+    raise SystemExit(f"{runs} has too many records of that name")
+
+
 def measure_peer(python, name, folder, runs):
     # An OpenBLAS kernel chosen by the environment may be a slow one; numpy's own choice is the fair one.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
@@ -245,8 +257,7 @@ def main():
         "stempack_bench": bench,
     }
     slug = re.sub(r"[^a-z0-9]+", "-", m["cpu"].lower()).strip("-")
-    where = o.out / f"{date}-{slug}-{m['cores']}c-{'x'.join(map(str, (*o.scan, *o.detector)))}"
-    where.mkdir(parents=True, exist_ok=True)
+    where = new_record(o.out, f"{date}-{slug}-{m['cores']}c-{'x'.join(map(str, (*o.scan, *o.detector)))}")
     (where / "results.json").write_text(json.dumps(record, indent=1) + "\n")
     (where / "README.md").write_text(readme(record))
     print((where / "README.md").read_text())

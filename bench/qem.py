@@ -208,8 +208,8 @@ def main():
     if large:
         record["memory"] = large
     slug = re.sub(r"[^a-z0-9]+", "-", record["machine"]["cpu"].lower()).strip("-")
-    where = o.out / f"{record['date']}-{slug}-{record['machine']['cores']}c-qem-{'x'.join(map(str, shape))}"
-    where.mkdir(parents=True, exist_ok=True)
+    name = f"{record['date']}-{slug}-{record['machine']['cores']}c-qem-{'x'.join(map(str, shape))}"
+    where = compare.new_record(o.out, name)
     (where / "results.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     (where / "README.md").write_text(readme(record))
     print((where / "README.md").read_text())

@@ -1,6 +1,6 @@
-//! What questions to a resident take: `resident_speed PACK [THREADS]`, in both forms and with every kernel.
+//! What questions to a resident take, in both forms and with every kernel: `resident_speed PACK [THREADS]`.
 //!
-//! Every answer is compared with the first form's; times are the least of several.
+//! Every answer is compared with the first form's; times are the least of several. Prints one JSON document for each form.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "an example that prints what it measured")]
 
 use std::sync::Arc;
@@ -80,22 +80,21 @@ fn main() {
         });
         let mean = least(|| drop(resident.pattern_sum(&task).unwrap()));
         let com = least(|| drop(resident.moments(&task).unwrap()));
-        let scaled = bf * rows * cols / mask.count() as f64;
+        let report = resident.report();
         println!(
-            "{} {threads} threads, {} with {}: loaded {loaded:.0} ms, arranged {rearranged:.0} ms, {:.1} -> {:.1} MB, equal {equal}",
-            pack.profile().as_str(),
-            resident.report().layout,
-            kernel.name(),
-            packed_bytes as f64 / 1e6,
-            resident.report().resident_bytes as f64 / 1e6,
-        );
-        println!(
-            "  BF {bf:.2} ms ({:.1} Gcounts/s), moved 1/{:.0} of it ({step:.3} ms), frame 1/{:.0} ({frame:.3} ms), mean {:.2}x ({mean:.1} ms), moments {:.2}x ({com:.1} ms)",
-            counts / bf / 1e6,
-            bf / step,
-            bf / frame,
-            mean / scaled,
-            com / scaled
+            "{}",
+            serde_json::json!({
+                "profile": pack.profile().as_str(), "scan": shape.scan.to_string(), "detector": shape.detector.to_string(),
+                "threads": threads, "layout": report.layout, "kernel": kernel.name(), "equal": equal,
+                "load_ms": loaded, "arrange_ms": rearranged,
+                "packed_bytes": packed_bytes, "resident_bytes": report.resident_bytes,
+                "bf_pixels": mask.count(), "bf_ms": bf, "bf_counts_per_s": counts / bf * 1e3,
+                "moved_ms": step, "frame_ms": frame, "mean_ms": mean, "moments_ms": com,
+                "moved_to_bf": step / bf, "frame_to_bf": frame / bf,
+                // What a BF would take if it summed every pixel.
+                "mean_to_bf_of_all_pixels": mean / (bf * rows * cols / mask.count() as f64),
+                "moments_to_bf_of_all_pixels": com / (bf * rows * cols / mask.count() as f64),
+            })
         );
     }
 }

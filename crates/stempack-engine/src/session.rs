@@ -137,7 +137,7 @@ impl DetectorSession {
         if self.total.is_none() {
             let admitted: Vec<u32> = self.admitted().collect();
             let mut total = vec![0; self.current.sums.len()];
-            self.resident.sums(&admitted, Sign::Add, &mut total, task)?;
+            self.resident.sums(&[(Sign::Add, &admitted)], &mut total, task)?;
             self.total = Some(total);
         }
         Ok(())
@@ -204,8 +204,7 @@ impl DetectorSession {
             UpdateMode::Delta | UpdateMode::Unchanged => map.extend(&self.current.sums),
         }
         // Added first, so that no sum is ever below zero.
-        self.resident.sums(&choice.add, Sign::Add, map, task)?;
-        self.resident.sums(&choice.take, Sign::Take, map, task)
+        self.resident.sums(&[(Sign::Add, &choice.add), (Sign::Take, &choice.take)], map, task)
     }
 
     fn admitted(&self) -> impl Iterator<Item = u32> + '_ {
@@ -217,19 +216,26 @@ impl DetectorSession {
         let before = &self.current.selected;
         let (mut all, mut add, mut take) = (Vec::new(), Vec::new(), Vec::new());
         let (mut anew, mut changed) = (0, 0);
-        for (pixel, (&now, &then)) in selected.iter().zip(before).enumerate() {
-            if !(now | then) {
+        // Most of a detector is in neither mask, and passed by in runs.
+        const RUN: usize = 64;
+        for (run, (now, then)) in selected.chunks(RUN).zip(before.chunks(RUN)).enumerate() {
+            if !now.contains(&true) && !then.contains(&true) {
                 continue;
             }
-            // A pixel without payload still has to be looked at.
-            let cost = self.pixel_bytes[pixel] + 1;
-            if now {
-                all.push(pixel as u32);
-                anew += cost;
-            }
-            if now != then {
-                if now { &mut add } else { &mut take }.push(pixel as u32);
-                changed += cost;
+            for (k, (&now, &then)) in
+                now.iter().zip(then).enumerate().filter(|(_, (now, then))| **now | **then)
+            {
+                let pixel = run * RUN + k;
+                // A pixel without payload still has to be looked at.
+                let cost = self.pixel_bytes[pixel] + 1;
+                if now {
+                    all.push(pixel as u32);
+                    anew += cost;
+                }
+                if now != then {
+                    if now { &mut add } else { &mut take }.push(pixel as u32);
+                    changed += cost;
+                }
             }
         }
         let whole = |add| Choice { mode: UpdateMode::Rebase, add, take: Vec::new() };

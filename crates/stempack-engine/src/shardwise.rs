@@ -114,7 +114,8 @@ impl Products for ShardReader {
             widths.iter_mut().zip(&selected).for_each(|(w, &p)| *w = (*w).max(held.max_widths[p as usize]));
             let first = sums.len();
             sums.resize(first + held.scans(), 0);
-            reduce::virtual_image(kernel, &[held], &selected, Sign::Add, &mut sums[first..], task)
+            let change = [(Sign::Add, &selected[..])];
+            reduce::virtual_image(kernel, &[held], &change, &mut sums[first..], task)
         })?;
         let bound = widths.iter().map(|&w| u128::from(max_count(w))).sum();
         Ok(SumImage { shape: self.frames.shape.scan, values: Sums::with_bound(sums, bound) })

@@ -47,7 +47,10 @@ pub use stempack_containers::qem::{
 pub use stempack_containers::{
     Difference, Digest, Draft, compare_sources, refuse_existing, sha256_file, source_identity,
 };
-pub use stempack_engine::{Capability, Resident, ResidentReport, ShardReader, cpu::Kernel};
+pub use stempack_engine::{
+    Capability, DetectorSession, Resident, ResidentReport, Series, ShardReader, UpdateMode, UpdateReport,
+    cpu::Kernel,
+};
 pub use stempack_model::{
     Acquisition, BackgroundSubtraction, DEFAULT_MEMORY_BUDGET, Detail, DetectorShape, Error, ErrorCode,
     Exclusions, FrameSource, Kind, MaskOrigin, Member, MemberDigest, MemberRole, Origin, Overrides, Progress,

@@ -1,6 +1,6 @@
 //! Reductions over bit planes, block by block.
 
-use super::{ScanMoments, Sign, cut, max_count};
+use super::{Change, ScanMoments, Sign, cut, max_count};
 use crate::cpu::Kernel;
 use rayon::prelude::*;
 use stempack_codecs::planes::{BLOCK_SCANS, PlaneBlock, PlaneShard};
@@ -55,36 +55,40 @@ fn sum_block(kernel: Kernel, block: &PlaneBlock, pieces: &[Piece<'_>], mut use_s
 pub(super) fn virtual_image(
     kernel: Kernel,
     part: &Part<'_>,
-    selected: &[u32],
-    sign: Sign,
+    changes: &[Change<'_>],
     shards: usize,
     out: &mut [u64],
     task: &Task,
 ) -> Result<()> {
-    let pieces: Vec<Vec<Piece<'_>>> = cut(selected.len(), shards * part.planes.blocks().len(), 512)
-        .into_iter()
-        .map(|range| pieces_of(&selected[range], part.max_widths))
-        .collect();
+    // Few blocks are summed by several threads each.
+    let mut pieces: Vec<(Sign, Vec<Piece<'_>>)> = Vec::new();
+    for &(sign, pixels) in changes {
+        let ranges = cut(pixels.len(), shards * part.planes.blocks().len(), 512);
+        pieces.extend(ranges.into_iter().map(|range| (sign, pieces_of(&pixels[range], part.max_widths))));
+    }
+    let together = pieces.len() <= changes.len();
     let outs = out.par_chunks_mut(BLOCK_SCANS);
     part.planes.blocks().par_iter().zip(outs).try_for_each(|(block, out)| {
         task.check()?;
-        if let [all] = &pieces[..] {
-            sum_block(kernel, block, all, |sums| {
-                out.iter_mut().zip(sums).for_each(|(o, &s)| sign.apply(o, s.into()));
-            });
+        if together {
+            for (sign, pieces) in &pieces {
+                sum_block(kernel, block, pieces, |sums| {
+                    out.iter_mut().zip(sums).for_each(|(o, &s)| sign.apply(o, s.into()));
+                });
+            }
             return Ok(());
         }
-        let partial: Vec<Vec<u64>> = pieces
+        let partial: Vec<(Sign, Vec<u64>)> = pieces
             .par_iter()
-            .map(|piece| {
+            .map(|(sign, pieces)| {
                 let mut partial = vec![0; out.len()];
-                sum_block(kernel, block, piece, |sums| {
+                sum_block(kernel, block, pieces, |sums| {
                     partial.iter_mut().zip(sums).for_each(|(p, &s)| *p += u64::from(s));
                 });
-                partial
+                (*sign, partial)
             })
             .collect();
-        for sums in partial {
+        for (sign, sums) in partial {
             out.iter_mut().zip(sums).for_each(|(o, s)| sign.apply(o, s));
         }
         Ok(())

@@ -55,29 +55,30 @@ fn split<'a, 'b, H: AsRef<Held>>(shards: &'a [H], mut out: &'b mut [u64]) -> Vec
     parts
 }
 
-/// Adds the sums of the selected pixels at every scan of every shard to `out`, or takes them from it.
+/// Pixels whose sums are added or taken.
+pub(crate) type Change<'a> = (Sign, &'a [u32]);
+
+/// Makes the changes to `out`, which has one sum for each scan of every shard.
 pub(crate) fn virtual_image<H: AsRef<Held>>(
     kernel: Kernel,
     shards: &[H],
-    selected: &[u32],
-    sign: Sign,
+    changes: &[Change<'_>],
     out: &mut [u64],
     task: &Task,
 ) -> Result<()> {
-    if selected.is_empty() {
-        return Ok(());
-    }
     let count = shards.len();
     split(shards, out).into_par_iter().try_for_each(|(held, out)| match &held.form {
         Form::Packed(shard) => {
             let part = packed::Part { shard, max_widths: &held.max_widths };
-            let sums = packed::virtual_image(kernel, &part, selected, count, task)?;
-            out.iter_mut().zip(sums).for_each(|(o, s)| sign.apply(o, s));
-            Ok(())
+            changes.iter().filter(|(_, pixels)| !pixels.is_empty()).try_for_each(|&(sign, pixels)| {
+                let sums = packed::virtual_image(kernel, &part, pixels, count, task)?;
+                out.iter_mut().zip(sums).for_each(|(o, s)| sign.apply(o, s));
+                Ok(())
+            })
         }
         Form::Arranged(planes) => {
             let part = arranged::Part { planes, max_widths: &held.max_widths };
-            arranged::virtual_image(kernel, &part, selected, sign, count, out, task)
+            arranged::virtual_image(kernel, &part, changes, count, out, task)
         }
     })
 }

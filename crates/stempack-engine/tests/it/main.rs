@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
 
 mod originals;
+mod residency;
 mod selections;
 mod sessions;
 

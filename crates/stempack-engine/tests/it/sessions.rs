@@ -127,6 +127,9 @@ fn long_drags_equal_summing_anew_in_every_mode() {
             if step == 100 {
                 session.prepare_total(&Task::new()).unwrap();
             }
+            if step == 250 {
+                resident.arrange(&Task::new()).unwrap();
+            }
             let report = session.update(&mask, step % 37 == 36, &Task::new()).unwrap();
             assert_eq!(report.generation, step + 1);
             modes.insert(report.mode.as_str());
