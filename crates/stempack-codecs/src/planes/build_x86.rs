@@ -69,6 +69,7 @@ unsafe fn frame_with(block: &PlaneBlock, scan: usize, first: usize, out: &mut [u
 }
 
 /// Eight rows of eight counts as eight columns: three perfect shuffles of the 6-bit element index. SSE2 is always there.
+#[inline]
 pub(super) fn transpose(rows: [&[u16; 8]; 8]) -> [[u16; 8]; 8] {
     // SAFETY: each row has the 16 bytes that are loaded, each column those that are stored.
     unsafe {

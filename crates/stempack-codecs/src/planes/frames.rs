@@ -1,10 +1,15 @@
-//! Frames → a block of planes: 512 frames are turned pixel by pixel, eight at a time.
+//! Frames → a block of planes: 512 frames are turned in squares of eight by eight counts.
 
-use super::{BLOCK_SCANS, BlockBuilder, BlockCounts, PlaneBlock, SLACK_WORDS};
+use super::{BLOCK_SCANS, BlockBuilder, PlaneBlock, SLACK_WORDS};
 use rayon::prelude::*;
 
 /// Pixels whose streams one thread makes at once.
 const PART: usize = 1024;
+/// Pixels turned together: each frame lies on another page of memory, so what is read there at once should be more than
+/// one line, while the turned counts stay in the cache.
+const COLUMNS: usize = 32;
+/// Counts from one turned pixel to the next: not a power of two, for pixels would share few sets of the cache.
+const STRIDE: usize = BLOCK_SCANS + 32;
 
 /// The block of up to 512 consecutive frames of `pixels` counts each.
 ///
@@ -16,38 +21,45 @@ pub fn block_of_frames(frames: &[u16], pixels: usize) -> PlaneBlock {
     let parts = (0..pixels).into_par_iter().step_by(PART).map(|first| {
         let count = PART.min(pixels - first);
         let mut builder = BlockBuilder::new(count);
-        let mut counts = [[0u16; BLOCK_SCANS]; 8];
-        for pixel in (first..first + count).step_by(8) {
-            let columns = 8.min(first + count - pixel);
-            turn(frames, pixels, pixel, columns, &mut counts);
-            counts[..columns].iter().for_each(|counts| builder.push(counts));
+        let mut counts = vec![0u16; STRIDE * COLUMNS];
+        for pixel in (first..first + count).step_by(COLUMNS) {
+            let counts = &mut counts[..STRIDE * COLUMNS.min(first + count - pixel)];
+            turn(frames, pixels, pixel, counts);
+            for counts in counts.chunks_exact(STRIDE) {
+                builder.push(counts.first_chunk().expect("a stride holds a block's counts"));
+            }
         }
         builder.finish(scans)
     });
     join(parts.collect())
 }
 
-/// The counts of pixels `first..first + columns` at every scan. Counts past the last scan stay as they are.
-fn turn(frames: &[u16], pixels: usize, first: usize, columns: usize, counts: &mut [BlockCounts; 8]) {
-    let mut done = 0;
-    if columns == 8 {
-        for (e, eight) in frames.chunks_exact(8 * pixels).enumerate() {
+/// The counts of the pixels from `first` on at every scan. Counts past the last scan stay as they are.
+fn turn(frames: &[u16], pixels: usize, first: usize, counts: &mut [u16]) {
+    let scans = frames.len() / pixels;
+    let columns = counts.len() / STRIDE;
+    let (squares, whole) = (columns / 8, scans / 8 * 8);
+    for scan in (0..whole).step_by(8) {
+        for (square, counts) in counts.chunks_exact_mut(8 * STRIDE).enumerate() {
             let rows: [&[u16; 8]; 8] = std::array::from_fn(|s| {
-                eight[s * pixels + first..].first_chunk().expect("eight pixels from there lie in the frame")
+                let at = (scan + s) * pixels + first + 8 * square;
+                frames[at..].first_chunk().expect("eight pixels from there lie in the frame")
             });
-            for (turned, counts) in transpose(rows).iter().zip(counts.iter_mut()) {
-                counts[8 * e..8 * e + 8].copy_from_slice(turned);
+            for (turned, counts) in transpose(rows).iter().zip(counts.chunks_exact_mut(STRIDE)) {
+                counts[scan..scan + 8].copy_from_slice(turned);
             }
-            done += 8;
         }
     }
-    for (s, frame) in frames.chunks_exact(pixels).enumerate().skip(done) {
-        for (counts, &count) in counts.iter_mut().zip(&frame[first..first + columns]) {
-            counts[s] = count;
+    for (scan, frame) in frames.chunks_exact(pixels).enumerate() {
+        let done = if scan < whole { 8 * squares } else { 0 };
+        let own = &frame[first..first + columns];
+        for (column, &count) in own.iter().enumerate().skip(done) {
+            counts[STRIDE * column + scan] = count;
         }
     }
 }
 
+#[inline]
 fn transpose(rows: [&[u16; 8]; 8]) -> [[u16; 8]; 8] {
     #[cfg(target_arch = "x86_64")]
     return super::build_x86::transpose(rows);
