@@ -67,12 +67,15 @@ pub struct DetectorSession {
 
 struct State {
     selected: Vec<bool>,
+    /// What summing the selected pixels costs.
+    cost: u64,
     sums: Vec<u64>,
 }
 
 /// An update that is computed and not yet visible.
 pub struct Prepared {
     selected: Vec<bool>,
+    cost: u64,
     sums: Option<Vec<u64>>,
     report: UpdateReport,
 }
@@ -82,6 +85,8 @@ struct Choice {
     mode: UpdateMode,
     add: Vec<u32>,
     take: Vec<u32>,
+    /// What summing the selected pixels would cost.
+    anew: u64,
 }
 
 impl DetectorSession {
@@ -93,7 +98,11 @@ impl DetectorSession {
             pixel_bytes: Vec::new(),
             layout: "",
             admitted_cost: 0,
-            current: State { selected: vec![false; shape.detector.pixels()], sums: vec![0; positions] },
+            current: State {
+                selected: vec![false; shape.detector.pixels()],
+                cost: 0,
+                sums: vec![0; positions],
+            },
             total: None,
             spare: Vec::new(),
             generation: 0,
@@ -107,7 +116,8 @@ impl DetectorSession {
         let layout = self.resident.layout();
         if layout != self.layout {
             self.pixel_bytes = self.resident.pixel_bytes();
-            self.admitted_cost = self.admitted().map(|p| self.pixel_bytes[p as usize] + 1).sum();
+            self.admitted_cost = self.admitted().map(|p| self.cost(p)).sum();
+            self.current.cost = of(&self.current.selected).map(|p| self.cost(p)).sum();
             self.layout = layout;
         }
     }
@@ -117,8 +127,7 @@ impl DetectorSession {
     }
     /// The image of the current mask: u32 when the widths of the selected pixels prove that it fits, else u64.
     pub fn image(&self) -> SumImage {
-        let selected = self.current.selected.iter().zip(0u32..).filter(|(s, _)| **s).map(|(_, p)| p);
-        let bound = selected.map(|p| u128::from(self.resident.max_count_of(p))).sum();
+        let bound = of(&self.current.selected).map(|p| u128::from(self.resident.max_count_of(p))).sum();
         SumImage {
             shape: self.resident.shape().scan,
             values: Sums::with_bound(self.current.sums.clone(), bound),
@@ -161,8 +170,8 @@ impl DetectorSession {
         task.check()?;
         mask.check_shape(self.resident.shape().detector)?;
         self.look_at_costs();
-        let mut selected = mask.members().to_vec();
-        self.resident.excluded().iter().zip(&mut selected).for_each(|(&e, s)| *s &= !e);
+        let members = mask.members().iter().zip(self.resident.excluded());
+        let selected: Vec<bool> = members.map(|(&member, &excluded)| member & !excluded).collect();
         let choice = self.choose(&selected, rebase);
         let mut sums = None;
         if choice.mode != UpdateMode::Unchanged {
@@ -184,13 +193,14 @@ impl DetectorSession {
             fft_transforms: 0,
             generation: self.generation + 1,
         };
-        Ok(Prepared { selected, sums, report })
+        Ok(Prepared { selected, cost: choice.anew, sums, report })
     }
 
     /// The second half of [`update`](Self::update): cannot fail.
     pub fn publish(&mut self, prepared: Prepared) -> UpdateReport {
         self.generation = prepared.report.generation;
         self.current.selected = prepared.selected;
+        self.current.cost = prepared.cost;
         if let Some(sums) = prepared.sums {
             self.spare = std::mem::replace(&mut self.current.sums, sums);
         }
@@ -211,49 +221,56 @@ impl DetectorSession {
         self.resident.excluded().iter().zip(0u32..).filter(|(e, _)| !**e).map(|(_, p)| p)
     }
 
+    /// A pixel without payload still has to be looked at.
+    fn cost(&self, pixel: u32) -> u64 {
+        self.pixel_bytes[pixel as usize] + 1
+    }
+
     /// The cheapest way by bytes; ties go to the one that forgets the past.
     fn choose(&self, selected: &[bool], rebase: bool) -> Choice {
         let before = &self.current.selected;
-        let (mut all, mut add, mut take) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut anew, mut changed) = (0, 0);
-        // Most of a detector is in neither mask, and passed by in runs.
+        let (mut add, mut take) = (Vec::new(), Vec::new());
+        let (mut came, mut gone) = (0, 0);
+        // Most of a detector stays as it is, and is passed by in runs.
         const RUN: usize = 64;
         for (run, (now, then)) in selected.chunks(RUN).zip(before.chunks(RUN)).enumerate() {
-            if !now.contains(&true) && !then.contains(&true) {
+            if now == then {
                 continue;
             }
-            for (k, (&now, &then)) in
-                now.iter().zip(then).enumerate().filter(|(_, (now, then))| **now | **then)
-            {
-                let pixel = run * RUN + k;
-                // A pixel without payload still has to be looked at.
-                let cost = self.pixel_bytes[pixel] + 1;
-                if now {
-                    all.push(pixel as u32);
-                    anew += cost;
-                }
-                if now != then {
-                    if now { &mut add } else { &mut take }.push(pixel as u32);
-                    changed += cost;
+            for (k, (&now, &then)) in now.iter().zip(then).enumerate() {
+                let pixel = (run * RUN + k) as u32;
+                match (now, then) {
+                    (true, false) => {
+                        add.push(pixel);
+                        came += self.cost(pixel);
+                    }
+                    (false, true) => {
+                        take.push(pixel);
+                        gone += self.cost(pixel);
+                    }
+                    _ => {}
                 }
             }
         }
-        let whole = |add| Choice { mode: UpdateMode::Rebase, add, take: Vec::new() };
-        if rebase {
-            return whole(all);
-        }
-        if add.is_empty() && take.is_empty() {
-            return Choice { mode: UpdateMode::Unchanged, add, take };
-        }
-        if self.total.is_some() && self.admitted_cost - anew < anew.min(changed) {
-            let missing = self.admitted().filter(|&p| !selected[p as usize]).collect();
-            return Choice { mode: UpdateMode::Complement, add: Vec::new(), take: missing };
-        }
-        if anew < changed || !before.contains(&true) {
-            return whole(all);
-        }
-        Choice { mode: UpdateMode::Delta, add, take }
+        let anew = self.current.cost + came - gone;
+        let (mode, add, take) = if rebase {
+            (UpdateMode::Rebase, of(selected).collect(), Vec::new())
+        } else if add.is_empty() && take.is_empty() {
+            (UpdateMode::Unchanged, add, take)
+        } else if self.total.is_some() && self.admitted_cost - anew < anew.min(came + gone) {
+            (UpdateMode::Complement, Vec::new(), self.admitted().filter(|&p| !selected[p as usize]).collect())
+        } else if anew < came + gone || self.current.cost == 0 {
+            (UpdateMode::Rebase, of(selected).collect(), Vec::new())
+        } else {
+            (UpdateMode::Delta, add, take)
+        };
+        Choice { mode, add, take, anew }
     }
+}
+
+/// The selected pixels in order.
+fn of(selected: &[bool]) -> impl Iterator<Item = u32> + '_ {
+    selected.iter().zip(0u32..).filter(|(selected, _)| **selected).map(|(_, pixel)| pixel)
 }
 
 /// Sessions that show the same mask on several acquisitions with one kind of detector.

@@ -42,11 +42,18 @@ fn bounded<'a>(lines: &'a [Vec<u32>], max_widths: &[u8]) -> Vec<Vec<Piece<'a>>> 
     lines.iter().map(|line| pieces_of(line, max_widths)).collect()
 }
 
-/// Calls `use_sums` with the sums of every piece.
-fn sum_block(kernel: Kernel, block: &PlaneBlock, pieces: &[Piece<'_>], mut use_sums: impl FnMut(&[u32])) {
+/// Calls `use_sums` with the sums of every piece; `then` are the pixels summed after them.
+fn sum_block(
+    kernel: Kernel,
+    block: &PlaneBlock,
+    pieces: &[Piece<'_>],
+    then: &[Piece<'_>],
+    mut use_sums: impl FnMut(&[u32]),
+) {
     let mut sums = [0; BLOCK_SCANS];
-    for piece in pieces {
-        kernel.sum_block(block, piece.pixels, piece.bound, &mut sums);
+    for (k, piece) in pieces.iter().enumerate() {
+        let next = pieces[k + 1..].first().or(then.first()).map_or(&[][..], |next| next.pixels);
+        kernel.sum_block(block, piece.pixels, piece.bound, (block, next), &mut sums);
         use_sums(&sums[..block.scans()]);
     }
 }
@@ -61,35 +68,40 @@ pub(super) fn virtual_image(
     task: &Task,
 ) -> Result<()> {
     // Few blocks are summed by several threads each.
-    let mut pieces: Vec<(Sign, Vec<Piece<'_>>)> = Vec::new();
+    let mut pieces: Vec<(Sign, Piece<'_>)> = Vec::new();
+    let blocks = part.planes.blocks();
+    let mut together = true;
     for &(sign, pixels) in changes {
-        let ranges = cut(pixels.len(), shards * part.planes.blocks().len(), 512);
-        pieces.extend(ranges.into_iter().map(|range| (sign, pieces_of(&pixels[range], part.max_widths))));
+        let ranges = cut(pixels.len(), shards * blocks.len(), 512);
+        together &= ranges.len() <= 1;
+        let own = ranges.into_iter().flat_map(|range| pieces_of(&pixels[range], part.max_widths));
+        pieces.extend(own.map(|piece| (sign, piece)));
     }
-    let together = pieces.len() <= changes.len();
     let outs = out.par_chunks_mut(BLOCK_SCANS);
-    part.planes.blocks().par_iter().zip(outs).try_for_each(|(block, out)| {
+    blocks.par_iter().enumerate().zip(outs).try_for_each(|((b, block), out)| {
         task.check()?;
         if together {
-            for (sign, pieces) in &pieces {
-                sum_block(kernel, block, pieces, |sums| {
-                    out.iter_mut().zip(sums).for_each(|(o, &s)| sign.apply(o, s.into()));
-                });
+            let mut sums = [0; BLOCK_SCANS];
+            for (k, (sign, piece)) in pieces.iter().enumerate() {
+                let next = match pieces.get(k + 1) {
+                    Some((_, next)) => (block, next.pixels),
+                    None => (blocks.get(b + 1).unwrap_or(block), pieces[0].1.pixels),
+                };
+                kernel.sum_block(block, piece.pixels, piece.bound, next, &mut sums);
+                out.iter_mut().zip(&sums).for_each(|(o, &s)| sign.apply(o, s.into()));
             }
             return Ok(());
         }
-        let partial: Vec<(Sign, Vec<u64>)> = pieces
+        let partial: Vec<(Sign, [u32; BLOCK_SCANS])> = pieces
             .par_iter()
-            .map(|(sign, pieces)| {
-                let mut partial = vec![0; out.len()];
-                sum_block(kernel, block, pieces, |sums| {
-                    partial.iter_mut().zip(sums).for_each(|(p, &s)| *p += u64::from(s));
-                });
-                (*sign, partial)
+            .map(|(sign, piece)| {
+                let mut sums = [0; BLOCK_SCANS];
+                kernel.sum_block(block, piece.pixels, piece.bound, (block, &[]), &mut sums);
+                (*sign, sums)
             })
             .collect();
         for (sign, sums) in partial {
-            out.iter_mut().zip(sums).for_each(|(o, s)| sign.apply(o, s));
+            out.iter_mut().zip(sums).for_each(|(o, s)| sign.apply(o, s.into()));
         }
         Ok(())
     })
@@ -135,7 +147,8 @@ pub(super) fn moments(
                     task.check()?;
                     let (mut total, mut moment) = ([0; BLOCK_SCANS], [0; BLOCK_SCANS]);
                     for index in piece.clone() {
-                        sum_block(kernel, block, &lines[index], |sums| {
+                        let then = lines.get(index + 1).map_or(&[][..], |line| line);
+                        sum_block(kernel, block, &lines[index], then, |sums| {
                             let mut whole = [0; BLOCK_SCANS];
                             whole[..sums.len()].copy_from_slice(sums);
                             if of_rows {

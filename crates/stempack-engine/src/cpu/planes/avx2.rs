@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "SIMD loads, stores and calls of functions that need detected CPU features")]
 
 use super::kernel::{self, Plane};
-use super::{BlockSums, Chosen, PlaneBlock};
+use super::{BlockSums, Chosen, Next, PlaneBlock};
 use std::arch::x86_64::*;
 use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS};
 
@@ -106,14 +106,26 @@ impl Plane for Ymm {
     }
 }
 
-pub(in super::super) fn sum_block(block: &PlaneBlock, pixels: &[u32], planes: usize, out: &mut BlockSums) {
+pub(in super::super) fn sum_block(
+    block: &PlaneBlock,
+    pixels: &[u32],
+    planes: usize,
+    next: Next<'_>,
+    out: &mut BlockSums,
+) {
     // SAFETY: the caller holds the proof that the features were detected.
-    unsafe { sum_block_with(block, pixels, planes, out) }
+    unsafe { sum_block_with(block, pixels, planes, next, out) }
 }
 #[target_feature(enable = "avx2,popcnt,bmi2")]
-unsafe fn sum_block_with(block: &PlaneBlock, pixels: &[u32], planes: usize, out: &mut BlockSums) {
+unsafe fn sum_block_with(
+    block: &PlaneBlock,
+    pixels: &[u32],
+    planes: usize,
+    next: Next<'_>,
+    out: &mut BlockSums,
+) {
     // SAFETY: the features are enabled here.
-    unsafe { kernel::sum_block::<Ymm>(block, pixels, planes, out) }
+    unsafe { kernel::sum_block::<Ymm>(block, pixels, planes, next, out) }
 }
 
 pub(in super::super) fn sum_pixels(block: &PlaneBlock, first: usize, chosen: Chosen<'_>, out: &mut [u64]) {

@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "SIMD loads, stores and calls of functions that need detected CPU features")]
 
 use super::kernel::{self, Plane};
-use super::{BlockSums, Chosen, PlaneBlock};
+use super::{BlockSums, Chosen, Next, PlaneBlock};
 use std::arch::x86_64::*;
 use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS};
 
@@ -56,28 +56,56 @@ impl Plane for Zmm {
     /// Scalar twin: the method of the trait.
     #[inline(always)]
     unsafe fn numbers(digits: &[[u32; PLANE_WORDS]], out: &mut BlockSums) {
-        for (i, out) in out.chunks_exact_mut(16).enumerate() {
-            // SAFETY: each chunk has the 64 bytes that are stored.
+        for (i, out) in out.chunks_exact_mut(64).enumerate() {
+            // SAFETY: each quarter has the 64 bytes that are stored.
             unsafe {
-                let mut numbers = _mm512_setzero_si512();
-                for (k, plane) in digits.iter().enumerate() {
-                    let mask = (plane[i / 2] >> (16 * (i % 2))) as u16;
-                    numbers = _mm512_mask_or_epi32(numbers, mask, numbers, _mm512_set1_epi32(1 << k));
+                // Eight digits of 64 numbers are 64 bytes.
+                let mut bytes = [_mm512_setzero_si512(); 4];
+                for (digits, bytes) in digits.chunks(8).zip(&mut bytes) {
+                    for (k, plane) in digits.iter().enumerate() {
+                        let mask = u64::from(plane[2 * i]) | u64::from(plane[2 * i + 1]) << 32;
+                        *bytes = _mm512_mask_add_epi8(*bytes, mask, *bytes, _mm512_set1_epi8(1 << k));
+                    }
                 }
-                _mm512_storeu_si512(out.as_mut_ptr().cast(), numbers);
+                let mut quarters = [[_mm_setzero_si128(); 4]; 4];
+                for (bytes, quarters) in bytes.iter().zip(&mut quarters) {
+                    _mm512_storeu_si512(quarters.as_mut_ptr().cast(), *bytes);
+                }
+                for (q, out) in out.chunks_exact_mut(16).enumerate() {
+                    let mut numbers = _mm512_cvtepu8_epi32(quarters[0][q]);
+                    for (more, quarters) in quarters.iter().enumerate().take(digits.len().div_ceil(8)).skip(1)
+                    {
+                        let high = _mm512_cvtepu8_epi32(quarters[q]);
+                        let shift = _mm_cvtsi32_si128(8 * more as i32);
+                        numbers = _mm512_or_si512(numbers, _mm512_sll_epi32(high, shift));
+                    }
+                    _mm512_storeu_si512(out.as_mut_ptr().cast(), numbers);
+                }
             }
         }
     }
 }
 
-pub(in super::super) fn sum_block(block: &PlaneBlock, pixels: &[u32], planes: usize, out: &mut BlockSums) {
+pub(in super::super) fn sum_block(
+    block: &PlaneBlock,
+    pixels: &[u32],
+    planes: usize,
+    next: Next<'_>,
+    out: &mut BlockSums,
+) {
     // SAFETY: the caller holds the proof that the features were detected.
-    unsafe { sum_block_with(block, pixels, planes, out) }
+    unsafe { sum_block_with(block, pixels, planes, next, out) }
 }
 #[target_feature(enable = "avx512f,avx512bw,avx512vpopcntdq,popcnt,bmi2")]
-unsafe fn sum_block_with(block: &PlaneBlock, pixels: &[u32], planes: usize, out: &mut BlockSums) {
+unsafe fn sum_block_with(
+    block: &PlaneBlock,
+    pixels: &[u32],
+    planes: usize,
+    next: Next<'_>,
+    out: &mut BlockSums,
+) {
     // SAFETY: the features are enabled here.
-    unsafe { kernel::sum_block::<Zmm>(block, pixels, planes, out) }
+    unsafe { kernel::sum_block::<Zmm>(block, pixels, planes, next, out) }
 }
 
 pub(in super::super) fn sum_pixels(block: &PlaneBlock, first: usize, chosen: Chosen<'_>, out: &mut [u64]) {

@@ -2,7 +2,7 @@
 //! processor features which [`Plane`] needs.
 #![expect(unsafe_code, reason = "streams are read through pointers whose bounds a block guarantees")]
 
-use super::{BlockSums, Chosen};
+use super::{BlockSums, Chosen, Next};
 use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS, PlaneBlock, header_words};
 
 /// One bit for each of 512 scans.
@@ -37,7 +37,7 @@ pub(super) trait Plane: Copy {
 const EIGHTS: usize = 32;
 const GROUP: usize = 8;
 /// Groups between a prefetch and its use.
-const AHEAD: usize = 4;
+const AHEAD: usize = 3;
 
 /// Digits waiting for their partners, by weight.
 struct Counter<P> {
@@ -84,9 +84,11 @@ pub(super) unsafe fn sum_block<P: Plane>(
     block: &PlaneBlock,
     pixels: &[u32],
     planes: usize,
+    next: Next<'_>,
     out: &mut BlockSums,
 ) {
     let (offsets, words) = (block.offsets(), block.words());
+    let groups = pixels.len().div_ceil(GROUP);
     // SAFETY: an empty stream is never read: its width is zero, so each of its masks counts as zero, and masks and a
     // plane can be loaded from the first word because of the slack at the end of `words`.
     let empty = Stream { masks: words.as_ptr().cast(), words: words.as_ptr(), width: 0 };
@@ -115,16 +117,20 @@ pub(super) unsafe fn sum_block<P: Plane>(
         for (g, group) in pixels.chunks(GROUP).enumerate() {
             // First where the streams are, then the streams.
             let group_at = |g: usize| {
+                let (block, pixels, g) =
+                    if g < groups { (block, pixels, g) } else { (next.0, next.1, g - groups) };
                 let first = (g * GROUP).min(pixels.len());
-                &pixels[first..(first + GROUP).min(pixels.len())]
+                (block, &pixels[first..(first + GROUP).min(pixels.len())])
             };
-            for &pixel in group_at(g + 2 * AHEAD) {
-                P::prefetch(offsets.as_ptr().wrapping_add(pixel as usize));
+            let (block, later) = group_at(g + 2 * AHEAD);
+            for &pixel in later {
+                P::prefetch(block.offsets().as_ptr().wrapping_add(pixel as usize));
             }
-            for &pixel in group_at(g + AHEAD) {
-                let stream = offsets[pixel as usize]..offsets[pixel as usize + 1];
+            let (block, soon) = group_at(g + AHEAD);
+            for &pixel in soon {
+                let stream = block.offsets()[pixel as usize]..block.offsets()[pixel as usize + 1];
                 for word in stream.step_by(PLANE_WORDS) {
-                    P::prefetch(words.as_ptr().wrapping_add(word as usize));
+                    P::prefetch(block.words().as_ptr().wrapping_add(word as usize));
                 }
             }
             let mut streams = [empty; GROUP];

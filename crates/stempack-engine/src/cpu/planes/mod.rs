@@ -23,6 +23,10 @@ use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS, PlaneBlock};
 /// One 32-bit sum for each scan of a block.
 pub type BlockSums = [u32; BLOCK_SCANS];
 
+/// What will be summed next, so that it can be fetched meanwhile: few pixels of a block are soon summed, and the memory is
+/// far away.
+pub type Next<'a> = (&'a PlaneBlock, &'a [u32]);
+
 /// Which scans of a block count, one bit for each; all without one.
 pub type Chosen<'a> = Option<&'a [u32; PLANE_WORDS]>;
 
@@ -32,15 +36,22 @@ impl Kernel {
     ///
     /// # Panics
     /// When a pixel is out of range.
-    pub fn sum_block(self, block: &PlaneBlock, pixels: &[u32], bound: u32, out: &mut BlockSums) {
+    pub fn sum_block(
+        self,
+        block: &PlaneBlock,
+        pixels: &[u32],
+        bound: u32,
+        next: Next<'_>,
+        out: &mut BlockSums,
+    ) {
         let planes = 32 - bound.leading_zeros() as usize;
         match self {
             Kernel::Scalar => scalar::sum_block(block, pixels, out),
-            Kernel::Portable => portable::sum_block(block, pixels, planes, out),
+            Kernel::Portable => portable::sum_block(block, pixels, planes, next, out),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2(_) => avx2::sum_block(block, pixels, planes, out),
+            Kernel::Avx2(_) => avx2::sum_block(block, pixels, planes, next, out),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512(_) => avx512::sum_block(block, pixels, planes, out),
+            Kernel::Avx512(_) => avx512::sum_block(block, pixels, planes, next, out),
         }
     }
 

@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "implements an unsafe trait method; the pointer's bounds are the caller's")]
 
 use super::kernel::{self, Plane};
-use super::{BlockSums, Chosen, PlaneBlock};
+use super::{BlockSums, Chosen, Next, PlaneBlock};
 use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS};
 
 #[derive(Clone, Copy)]
@@ -61,9 +61,15 @@ impl Plane for Words {
     unsafe fn prefetch(_: *const u32) {}
 }
 
-pub(in super::super) fn sum_block(block: &PlaneBlock, pixels: &[u32], planes: usize, out: &mut BlockSums) {
+pub(in super::super) fn sum_block(
+    block: &PlaneBlock,
+    pixels: &[u32],
+    planes: usize,
+    next: Next<'_>,
+    out: &mut BlockSums,
+) {
     // SAFETY: no processor feature is needed.
-    unsafe { kernel::sum_block::<Words>(block, pixels, planes, out) }
+    unsafe { kernel::sum_block::<Words>(block, pixels, planes, next, out) }
 }
 pub(in super::super) fn sum_pixels(block: &PlaneBlock, first: usize, chosen: Chosen<'_>, out: &mut [u64]) {
     kernel::sum_pixels(block, first, chosen, out);

@@ -46,7 +46,7 @@ fn kernels_equal_plain_sums() {
             for kernel in Kernel::available() {
                 let mut out = [9; BLOCK_SCANS];
                 let bound = list.iter().map(|&p| (1 << block.width(p as usize)) - 1).sum();
-                kernel.sum_block(&block, list, bound, &mut out);
+                kernel.sum_block(&block, list, bound, (&block, &lists[1]), &mut out);
                 assert_eq!(out[..], expected, "{kernel:?} {pixels} {max_width}");
             }
         }
@@ -80,7 +80,7 @@ fn sums_up_to_32_bits_are_exact() {
     let list = vec![0u32; 65_537];
     for kernel in Kernel::available() {
         let mut out = [0; BLOCK_SCANS];
-        kernel.sum_block(&block, &list, u32::MAX, &mut out);
+        kernel.sum_block(&block, &list, u32::MAX, (&block, &[]), &mut out);
         assert_eq!(out, [u32::MAX; BLOCK_SCANS], "{kernel:?}");
     }
 }
