@@ -27,6 +27,11 @@ pub struct Resident {
     kernel: Kernel,
 }
 
+/// Shards that a thread loads at once: two, unless other threads would have nothing to do.
+fn together(pack: &PackFile) -> usize {
+    if pack.shards().len() >= 2 * rayon::current_num_threads() { 2 } else { 1 }
+}
+
 /// Stored bytes of the largest shard.
 pub(crate) fn staged_bytes(pack: &PackFile) -> u64 {
     pack.shards().iter().map(|s| s.lengths_bytes + s.widths_bytes + s.payload_bytes).max().unwrap_or(0)
@@ -63,10 +68,11 @@ pub struct ResidentReport {
 }
 
 impl Resident {
-    /// The most memory that loading takes: the shards, and one staged shard per thread, whose stored form is at most
-    /// as large as its tables and payload in the file.
+    /// The most memory that loading takes: the shards, and those that each thread loads at once, whose stored form is at
+    /// most as large as its tables and payload in the file.
     pub fn needed_bytes(pack: &PackFile) -> u64 {
-        pack.resident_bytes() + staged_bytes(pack) * rayon::current_num_threads() as u64
+        let staged = rayon::current_num_threads() * together(pack);
+        pack.resident_bytes() + staged_bytes(pack) * staged as u64
     }
 
     /// Loads and authenticates every shard within the task's memory budget; nothing is returned before all passed.
@@ -87,15 +93,17 @@ impl Resident {
             .with("needed_bytes", needed));
         }
         task.begin("load", pack.resident_bytes());
-        let shards: Vec<Held> = (0..pack.shards().len())
-            .into_par_iter()
-            .map(|ordinal| {
+        let ordinals: Vec<usize> = (0..pack.shards().len()).collect();
+        let shards = ordinals
+            .par_chunks(together(pack))
+            .map(|ordinals| {
                 task.check()?;
-                let held = Held::from(pack.load_shard(ordinal)?);
-                task.advance(held.resident_bytes());
+                let held: Vec<Held> = pack.load_shards(ordinals, task)?.into_iter().map(Held::from).collect();
+                task.advance(held.iter().map(Held::resident_bytes).sum());
                 Ok(held)
             })
-            .collect::<Result<_>>()?;
+            .collect::<Result<Vec<_>>>()?;
+        let shards = shards.into_iter().flatten().collect();
         task.finish();
         Ok(Self::of(Frames::of(pack)?, shards, pack.manifest().raw_access, Some(pack.source_identity())))
     }
