@@ -1,13 +1,15 @@
 //! Sessions: a virtual detector that moves over a resident, its image updated by the pixels that changed.
 //!
-//! Whichever way an update is made, the sums are those of summing the mask anew: they are integers, so nothing drifts.
+//! Whichever way an update is made, the sums are those of summing the mask anew, bit for bit: integers, and sums of floats
+//! that are exact in two parts, do not drift; where a sum of floats is not, it is made anew.
 //! A session owns two maps of sums; the new one becomes the current one only when it is complete.
 
-use crate::reduce::Sign;
+use crate::maps::{Filling, Map};
+use crate::resident::Contents;
 use crate::{EngineCode, Resident};
 use std::sync::Arc;
 use stempack_model::{Error, Result, Task};
-use stempack_products::{DetectorMask, Products, SumImage, Sums};
+use stempack_products::{DetectorMask, Products, SumImage};
 
 /// How an update was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +43,7 @@ pub struct UpdateReport {
     pub mode: UpdateMode,
     /// Pixels that were read: selected, changed or complementary ones.
     pub processed_pixels: usize,
-    /// Bytes that hold their counts.
+    /// Bytes that hold their samples.
     pub touched_bytes: u64,
     /// Fourier transforms that were computed: a virtual image needs none.
     pub fft_transforms: u64,
@@ -59,21 +61,24 @@ pub struct DetectorSession {
     admitted_cost: u64,
     current: State,
     /// Sums over all admitted pixels, once somebody asked for them.
-    total: Option<Vec<u64>>,
+    total: Option<Map>,
     /// The map that the next update fills.
-    spare: Vec<u64>,
+    spare: Option<Map>,
     generation: u64,
 }
 
 struct State {
     selected: Vec<bool>,
-    sums: Vec<u64>,
+    /// What summing the selected pixels costs.
+    cost: u64,
+    sums: Map,
 }
 
 /// An update that is computed and not yet visible.
 pub struct Prepared {
     selected: Vec<bool>,
-    sums: Option<Vec<u64>>,
+    cost: u64,
+    sums: Option<Map>,
     report: UpdateReport,
 }
 
@@ -82,20 +87,25 @@ struct Choice {
     mode: UpdateMode,
     add: Vec<u32>,
     take: Vec<u32>,
+    /// What summing the selected pixels would cost.
+    anew: u64,
 }
 
 impl DetectorSession {
     /// Begins with an empty mask, whose sums are zero.
     pub fn new(resident: Arc<Resident>) -> Self {
         let shape = resident.shape();
-        let positions = shape.scan.positions();
         let mut session = DetectorSession {
             pixel_bytes: Vec::new(),
             layout: "",
             admitted_cost: 0,
-            current: State { selected: vec![false; shape.detector.pixels()], sums: vec![0; positions] },
+            current: State {
+                selected: vec![false; shape.detector.pixels()],
+                cost: 0,
+                sums: Map::new(&resident),
+            },
             total: None,
-            spare: Vec::new(),
+            spare: None,
             generation: 0,
             resident,
         };
@@ -107,7 +117,8 @@ impl DetectorSession {
         let layout = self.resident.layout();
         if layout != self.layout {
             self.pixel_bytes = self.resident.pixel_bytes();
-            self.admitted_cost = self.admitted().map(|p| self.pixel_bytes[p as usize] + 1).sum();
+            self.admitted_cost = self.admitted().map(|p| self.cost(p)).sum();
+            self.current.cost = of(&self.current.selected).map(|p| self.cost(p)).sum();
             self.layout = layout;
         }
     }
@@ -115,18 +126,21 @@ impl DetectorSession {
     pub fn resident(&self) -> &Arc<Resident> {
         &self.resident
     }
-    /// The image of the current mask: u32 when the widths of the selected pixels prove that it fits, else u64.
+    /// The image of the current mask: of counts u32 when the widths of the selected pixels prove that it fits, else u64;
+    /// of floats f64.
     pub fn image(&self) -> SumImage {
-        let selected = self.current.selected.iter().zip(0u32..).filter(|(s, _)| **s).map(|(_, p)| p);
-        let bound = selected.map(|p| u128::from(self.resident.max_count_of(p))).sum();
-        SumImage {
-            shape: self.resident.shape().scan,
-            values: Sums::with_bound(self.current.sums.clone(), bound),
-        }
+        let bound = || match &self.resident.0 {
+            Contents::Counts(counts) => {
+                of(&self.current.selected).map(|p| u128::from(counts.max_count_of(p))).sum()
+            }
+            Contents::Floats(_) => 0,
+        };
+        SumImage { shape: self.resident.shape().scan, values: self.current.sums.values(bound) }
     }
-    /// The exact sums of the current mask, row-major over the scan.
-    pub fn sums(&self) -> &[u64] {
-        &self.current.sums
+    /// The exact sums of the current mask, row-major over the scan; `None` of floats, whose sums are in
+    /// [`image`](Self::image).
+    pub fn sums(&self) -> Option<&[u64]> {
+        self.current.sums.counts()
     }
 
     /// Computes the sums over all admitted pixels, after which an update may subtract from them.
@@ -136,8 +150,9 @@ impl DetectorSession {
     pub fn prepare_total(&mut self, task: &Task) -> Result<()> {
         if self.total.is_none() {
             let admitted: Vec<u32> = self.admitted().collect();
-            let mut total = vec![0; self.current.sums.len()];
-            self.resident.sums(&[(Sign::Add, &admitted)], &mut total, task)?;
+            let mut total = Map::new(&self.resident);
+            let filling = Filling { before: None, add: &admitted, take: &[], all: &Vec::new };
+            total.fill(&self.resident, &filling, task)?;
             self.total = Some(total);
         }
         Ok(())
@@ -161,17 +176,16 @@ impl DetectorSession {
         task.check()?;
         mask.check_shape(self.resident.shape().detector)?;
         self.look_at_costs();
-        let mut selected = mask.members().to_vec();
-        self.resident.excluded().iter().zip(&mut selected).for_each(|(&e, s)| *s &= !e);
+        let members = mask.members().iter().zip(self.resident.excluded());
+        let selected: Vec<bool> = members.map(|(&member, &excluded)| member & !excluded).collect();
         let choice = self.choose(&selected, rebase);
         let mut sums = None;
         if choice.mode != UpdateMode::Unchanged {
-            let mut map = std::mem::take(&mut self.spare);
-            map.clear();
-            match self.fill(&choice, &mut map, task) {
+            let mut map = self.spare.take().unwrap_or_else(|| Map::new(&self.resident));
+            match self.fill(&choice, &selected, &mut map, task) {
                 Ok(()) => sums = Some(map),
                 Err(error) => {
-                    self.spare = map;
+                    self.spare = Some(map);
                     return Err(error);
                 }
             }
@@ -184,76 +198,85 @@ impl DetectorSession {
             fft_transforms: 0,
             generation: self.generation + 1,
         };
-        Ok(Prepared { selected, sums, report })
+        Ok(Prepared { selected, cost: choice.anew, sums, report })
     }
 
     /// The second half of [`update`](Self::update): cannot fail.
     pub fn publish(&mut self, prepared: Prepared) -> UpdateReport {
         self.generation = prepared.report.generation;
         self.current.selected = prepared.selected;
+        self.current.cost = prepared.cost;
         if let Some(sums) = prepared.sums {
-            self.spare = std::mem::replace(&mut self.current.sums, sums);
+            self.spare = Some(std::mem::replace(&mut self.current.sums, sums));
         }
         prepared.report
     }
 
-    fn fill(&self, choice: &Choice, map: &mut Vec<u64>, task: &Task) -> Result<()> {
-        match choice.mode {
-            UpdateMode::Rebase => map.resize(self.current.sums.len(), 0),
-            UpdateMode::Complement => map.extend(self.total.iter().flatten()),
-            UpdateMode::Delta | UpdateMode::Unchanged => map.extend(&self.current.sums),
-        }
-        // Added first, so that no sum is ever below zero.
-        self.resident.sums(&[(Sign::Add, &choice.add), (Sign::Take, &choice.take)], map, task)
+    fn fill(&self, choice: &Choice, selected: &[bool], map: &mut Map, task: &Task) -> Result<()> {
+        let before = match choice.mode {
+            UpdateMode::Rebase => None,
+            UpdateMode::Complement => self.total.as_ref(),
+            UpdateMode::Delta | UpdateMode::Unchanged => Some(&self.current.sums),
+        };
+        let all = || of(selected).collect();
+        let filling = Filling { before, add: &choice.add, take: &choice.take, all: &all };
+        map.fill(&self.resident, &filling, task)
     }
 
     fn admitted(&self) -> impl Iterator<Item = u32> + '_ {
         self.resident.excluded().iter().zip(0u32..).filter(|(e, _)| !**e).map(|(_, p)| p)
     }
 
+    /// A pixel without payload still has to be looked at.
+    fn cost(&self, pixel: u32) -> u64 {
+        self.pixel_bytes[pixel as usize] + 1
+    }
+
     /// The cheapest way by bytes; ties go to the one that forgets the past.
     fn choose(&self, selected: &[bool], rebase: bool) -> Choice {
         let before = &self.current.selected;
-        let (mut all, mut add, mut take) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut anew, mut changed) = (0, 0);
-        // Most of a detector is in neither mask, and passed by in runs.
+        let (mut add, mut take) = (Vec::new(), Vec::new());
+        let (mut came, mut gone) = (0, 0);
+        // Most of a detector stays as it is, and is passed by in runs.
         const RUN: usize = 64;
         for (run, (now, then)) in selected.chunks(RUN).zip(before.chunks(RUN)).enumerate() {
-            if !now.contains(&true) && !then.contains(&true) {
+            if now == then {
                 continue;
             }
-            for (k, (&now, &then)) in
-                now.iter().zip(then).enumerate().filter(|(_, (now, then))| **now | **then)
-            {
-                let pixel = run * RUN + k;
-                // A pixel without payload still has to be looked at.
-                let cost = self.pixel_bytes[pixel] + 1;
-                if now {
-                    all.push(pixel as u32);
-                    anew += cost;
-                }
-                if now != then {
-                    if now { &mut add } else { &mut take }.push(pixel as u32);
-                    changed += cost;
+            for (k, (&now, &then)) in now.iter().zip(then).enumerate() {
+                let pixel = (run * RUN + k) as u32;
+                match (now, then) {
+                    (true, false) => {
+                        add.push(pixel);
+                        came += self.cost(pixel);
+                    }
+                    (false, true) => {
+                        take.push(pixel);
+                        gone += self.cost(pixel);
+                    }
+                    _ => {}
                 }
             }
         }
-        let whole = |add| Choice { mode: UpdateMode::Rebase, add, take: Vec::new() };
-        if rebase {
-            return whole(all);
-        }
-        if add.is_empty() && take.is_empty() {
-            return Choice { mode: UpdateMode::Unchanged, add, take };
-        }
-        if self.total.is_some() && self.admitted_cost - anew < anew.min(changed) {
-            let missing = self.admitted().filter(|&p| !selected[p as usize]).collect();
-            return Choice { mode: UpdateMode::Complement, add: Vec::new(), take: missing };
-        }
-        if anew < changed || !before.contains(&true) {
-            return whole(all);
-        }
-        Choice { mode: UpdateMode::Delta, add, take }
+        let anew = self.current.cost + came - gone;
+        let (mode, add, take) = if rebase {
+            (UpdateMode::Rebase, of(selected).collect(), Vec::new())
+        } else if add.is_empty() && take.is_empty() {
+            (UpdateMode::Unchanged, add, take)
+        } else if self.total.is_some() && self.admitted_cost - anew < anew.min(came + gone) {
+            (UpdateMode::Complement, Vec::new(), self.admitted().filter(|&p| !selected[p as usize]).collect())
+        } else if anew < came + gone || self.current.cost == 0 {
+            (UpdateMode::Rebase, of(selected).collect(), Vec::new())
+        } else {
+            (UpdateMode::Delta, add, take)
+        };
+        Choice { mode, add, take, anew }
     }
+}
+
+/// The selected pixels in order.
+fn of(selected: &[bool]) -> impl Iterator<Item = u32> + '_ {
+    selected.iter().zip(0u32..).filter(|(selected, _)| **selected).map(|(_, pixel)| pixel)
 }
 
 /// Sessions that show the same mask on several acquisitions with one kind of detector.
