@@ -27,8 +27,9 @@ impl Resident {
     /// compared with the task's budget before each window.
     ///
     /// # Errors
-    /// `missing_scan_shape`, `scan_frame_mismatch`; `count_too_large` and `excluded_pixel_not_constant`, naming scan
-    /// position and pixel; `resident_over_budget`; those of the source; `cancelled`.
+    /// `missing_scan_shape`, `scan_frame_mismatch`; `resident_sample_type` for `float64`; `count_too_large` and
+    /// `excluded_pixel_not_constant`, naming scan position and pixel; `resident_over_budget`; those of the source;
+    /// `cancelled`.
     pub fn from_source(source: &Arc<dyn FrameSource>, task: &Task) -> Result<Self> {
         let shape = FrameSourceProducts::new(source.clone())?.shape();
         let acquisition = source.acquisition();

@@ -1,6 +1,6 @@
 //! Numbers → samples: 16 scans at once, or one sample anywhere.
 
-use super::{BLOCK_SCANS, Coding, FloatBlock, LANES, Stretch, power};
+use super::{Coding, FloatBlock, Head, LANES, Stretch, power};
 
 impl FloatBlock {
     /// One sample; the reference.
@@ -30,56 +30,114 @@ impl FloatBlock {
     /// The samples of one pixel at every scan of the block; what is behind the last [row](Self::rows) stays as it is, and
     /// what is in the last row behind the last scan is one of the others. Scalar twin: [`sample`](Self::sample).
     ///
-    /// Inlined, so that it is compiled for the instructions of its caller.
-    ///
     /// # Panics
     /// When `pixel` is out of range.
     #[inline(always)]
-    pub fn unpack(&self, pixel: usize, out: &mut Stretch) {
-        let head = &self.heads[pixel];
-        let (rows, width) = (self.rows(), u32::from(head.width));
-        let base = head.base;
-        match head.coding {
-            Coding::Steps => {
-                let step = power(head.shift);
-                if width == 0 {
-                    out[..LANES * rows].fill(base as i32 as f32 * step);
-                    return;
-                }
-                self.each_row(head.first, width, out, |number| {
-                    base.wrapping_add(number) as i32 as f32 * step
-                });
-            }
-            Coding::Bits => {
-                let shift = (head.shift & 31) as u32;
-                if width == 0 {
-                    out[..LANES * rows].fill(f32::from_bits(base.rotate_right(1)));
-                    return;
-                }
-                self.each_row(head.first, width, out, |number| {
-                    f32::from_bits(base.wrapping_add(number << shift).rotate_right(1))
-                });
-            }
+    pub fn unpack(&self, means: Means, pixel: usize, out: &mut Stretch) {
+        let packed = self.packed(pixel);
+        if packed.width == 0 {
+            out[..LANES * packed.rows].fill(match packed.coding {
+                Coding::Steps => packed.base as i32 as f32 * power(packed.shift),
+                Coding::Bits => f32::from_bits(packed.base.rotate_right(1)),
+            });
+            return;
+        }
+        match means.0 {
+            Kind::Portable => portable(&packed, out),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => super::x86::unpack_256(&packed, out),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => super::x86::unpack_512(&packed, out),
         }
     }
 
     #[inline(always)]
-    fn each_row(&self, first: u32, width: u32, out: &mut Stretch, sample: impl Fn(u32) -> f32) {
+    fn packed(&self, pixel: usize) -> Packed<'_> {
+        let head = &self.heads[pixel];
         let rows = self.rows();
-        let words = &self.words[first as usize * LANES..];
-        let words = &words[..(super::lane_words(rows, width as usize) + 1) * LANES];
-        let mask = u32::MAX >> (32 - width);
-        let mut digit = 0;
-        for out in out[..(LANES * rows).min(BLOCK_SCANS)].chunks_exact_mut(LANES) {
-            let at = (digit / 32) as usize * LANES;
-            let shift = digit % 32;
-            let low: &[u32; LANES] = words[at..].first_chunk().expect("words of a stretch");
-            let next: &[u32; LANES] = words[at + LANES..].first_chunk().expect("words behind a stretch");
-            for (out, (low, next)) in out.iter_mut().zip(low.iter().zip(next)) {
-                // Shifted twice, for a word cannot be shifted by 32.
-                *out = sample((low >> shift | next << 1 << (31 - shift)) & mask);
+        // One group more than there are: it is loaded, and not used.
+        let groups = super::lane_words(rows, head.width.into()) + 1;
+        let words = &self.words[head.first as usize * LANES..][..groups * LANES];
+        let Head { base, shift, coding, .. } = *head;
+        Packed { words, rows, width: head.width.into(), base, shift, coding }
+    }
+}
+
+/// A stretch whose width is not 0, with one group of words behind it.
+pub(super) struct Packed<'a> {
+    pub(super) words: &'a [u32],
+    pub(super) rows: usize,
+    pub(super) width: u32,
+    pub(super) base: u32,
+    pub(super) shift: i16,
+    pub(super) coding: Coding,
+}
+
+impl Packed<'_> {
+    pub(super) fn mask(&self) -> u32 {
+        u32::MAX >> (32 - self.width)
+    }
+}
+
+/// 16 scans at a time, in plain code.
+fn portable(packed: &Packed<'_>, out: &mut Stretch) {
+    let (base, mask, step) = (packed.base, packed.mask(), power(packed.shift));
+    let shift = (packed.shift & 31) as u32;
+    let mut digit = 0;
+    for out in out[..LANES * packed.rows].chunks_exact_mut(LANES) {
+        let (at, place) = ((digit / 32) as usize * LANES, digit % 32);
+        let low: &[u32; LANES] = packed.words[at..].first_chunk().expect("words of a stretch");
+        let next: &[u32; LANES] = packed.words[at + LANES..].first_chunk().expect("words behind them");
+        // Shifted twice, for a word cannot be shifted by 32.
+        let number = |lane: usize| (low[lane] >> place | next[lane] << 1 << (31 - place)) & mask;
+        match packed.coding {
+            Coding::Steps => {
+                for (lane, out) in out.iter_mut().enumerate() {
+                    *out = base.wrapping_add(number(lane)) as i32 as f32 * step;
+                }
             }
-            digit += width;
+            Coding::Bits => {
+                for (lane, out) in out.iter_mut().enumerate() {
+                    *out = f32::from_bits(base.wrapping_add(number(lane) << shift).rotate_right(1));
+                }
+            }
         }
+        digit += packed.width;
+    }
+}
+
+/// What a machine unpacks with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Means(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Means {
+    /// Plain code.
+    pub fn portable() -> Self {
+        Means(Kind::Portable)
+    }
+    /// 256-bit vectors, where the machine has them.
+    pub fn wide() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if super::x86::avx2() {
+            return Means(Kind::Avx2);
+        }
+        Self::portable()
+    }
+    /// The fastest of this machine.
+    pub fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if super::x86::avx512() {
+            return Means(Kind::Avx512);
+        }
+        Self::wide()
     }
 }

@@ -1,6 +1,6 @@
 //! Frames ⇄ blocks: 512 frames are turned 16 pixels at a time, and turned back.
 
-use super::{BLOCK_SCANS, FloatBlock, Head, LANES, SLACK, Stretch, encode::encode};
+use super::{BLOCK_SCANS, FloatBlock, Head, LANES, Means, SLACK, Stretch, encode::encode};
 use rayon::prelude::*;
 
 /// Pixels whose stretches one thread makes at once.
@@ -114,11 +114,12 @@ impl FloatBlock {
             }
             return;
         }
+        let means = Means::detect();
         let mut columns = [[0f32; BLOCK_SCANS]; COLUMNS];
         for pixel in (0..pixels).step_by(COLUMNS) {
             let columns = &mut columns[..COLUMNS.min(pixels - pixel)];
             for (k, column) in columns.iter_mut().enumerate() {
-                self.unpack(pixel + k, column);
+                self.unpack(means, pixel + k, column);
             }
             for (scan, frame) in (first..).zip(out.chunks_exact_mut(pixels)) {
                 for (sample, column) in frame[pixel..].iter_mut().zip(columns.iter()) {

@@ -11,7 +11,7 @@
 //!
 //! Either way numbers of one width of 0 to 32 bits remain; a constant stretch has none. They lie in 16 lanes: scan `s`
 //! belongs to lane `s % 16`, and word `k` of all lanes is followed by word `k + 1` of all lanes. So 16 neighbouring scans are
-//! unpacked by the same shifts of one vector, and plain code vectorises.
+//! unpacked by the same shifts of one vector.
 //!
 //! The head of a stretch also says how fine and how large its samples are ([`Range`]): from that a sum may be proved
 //! exact, and then its order does not matter.
@@ -23,6 +23,7 @@ mod range;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub use decode::Means;
 pub use frames::block_of_frames;
 pub use range::Range;
 

@@ -59,7 +59,12 @@ fn every_bit_comes_back_in_every_way() {
             assert!(block.resident_bytes() <= FloatBlock::bound_bytes(scans, pixels));
             let mut stretch = [0f32; BLOCK_SCANS];
             for pixel in 0..pixels {
-                block.unpack(pixel, &mut stretch);
+                block.unpack(Means::detect(), pixel, &mut stretch);
+                for means in [Means::portable(), Means::wide()] {
+                    let mut same = [0f32; BLOCK_SCANS];
+                    block.unpack(means, pixel, &mut same);
+                    assert_eq!(bits(&same[..scans]), bits(&stretch[..scans]), "{means:?}");
+                }
                 let mut range = Range::ZERO;
                 for scan in 0..scans {
                     let sample = frames[scan * pixels + pixel];

@@ -21,7 +21,7 @@ impl Floats {
         let acquisition = source.acquisition();
         if acquisition.sample != SampleType::F32 {
             return Err(Error::new(
-                EngineCode::CountTooLarge,
+                EngineCode::SampleType,
                 format!(
                     "`{}` holds {} samples, which are neither counts of 16 bits nor float32",
                     acquisition.label, acquisition.sample

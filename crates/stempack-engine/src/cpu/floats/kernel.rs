@@ -2,7 +2,7 @@
 //!
 //! Scalar twin: [`super::scalar`]. Everything is inlined, so that it is compiled for the instructions of its caller.
 
-use super::{BLOCK_SCANS, FloatSums, LANES, PixelTerms, Terms, Way};
+use super::{BLOCK_SCANS, FloatSums, LANES, Means, PixelTerms, Terms, Way};
 
 /// Pixels whose samples are added while the sums are in registers.
 const GROUP: usize = 4;
@@ -68,18 +68,22 @@ macro_rules! with_add {
 pub(super) use with_add;
 
 #[inline(always)]
-pub(super) fn add(terms: &Terms<'_>, way: Way, sums: &mut FloatSums) {
-    with_add!(way, A => if terms.taken { add_with::<A, true>(terms, sums) } else { add_with::<A, false>(terms, sums) });
+pub(super) fn add(means: Means, terms: &Terms<'_>, way: Way, sums: &mut FloatSums) {
+    with_add!(way, A => if terms.taken {
+        add_with::<A, true>(means, terms, sums);
+    } else {
+        add_with::<A, false>(means, terms, sums);
+    });
 }
 
 type Unpacked = [[f32; BLOCK_SCANS]; GROUP];
 
 /// The samples of up to four pixels, less the dark; returns how many scans they have.
 #[inline(always)]
-fn unpack(terms: &Terms<'_>, pixels: &[u32], into: &mut Unpacked) -> usize {
+fn unpack(means: Means, terms: &Terms<'_>, pixels: &[u32], into: &mut Unpacked) -> usize {
     let scans = (LANES * terms.block.rows()).min(BLOCK_SCANS);
     for (&pixel, samples) in pixels.iter().zip(into) {
-        terms.block.unpack(pixel as usize, samples);
+        terms.block.unpack(means, pixel as usize, samples);
         if let Some(dark) = terms.dark {
             let dark = dark[pixel as usize];
             samples[..scans].iter_mut().for_each(|sample| *sample -= dark);
@@ -89,12 +93,12 @@ fn unpack(terms: &Terms<'_>, pixels: &[u32], into: &mut Unpacked) -> usize {
 }
 
 #[inline(always)]
-fn add_with<A: Add, const TAKEN: bool>(terms: &Terms<'_>, sums: &mut FloatSums) {
+fn add_with<A: Add, const TAKEN: bool>(means: Means, terms: &Terms<'_>, sums: &mut FloatSums) {
     let mut samples = [[0f32; BLOCK_SCANS]; GROUP];
     let term = |sample: f32| if TAKEN { -f64::from(sample) } else { f64::from(sample) };
     let mut groups = terms.pixels.chunks_exact(GROUP);
     for pixels in &mut groups {
-        let scans = unpack(terms, pixels, &mut samples);
+        let scans = unpack(means, terms, pixels, &mut samples);
         for scan in 0..scans {
             let (mut sum, mut rest) = (sums.sum[scan], sums.rest[scan]);
             for samples in &samples {
@@ -104,27 +108,33 @@ fn add_with<A: Add, const TAKEN: bool>(terms: &Terms<'_>, sums: &mut FloatSums) 
         }
     }
     for pixel in groups.remainder().chunks_exact(1) {
-        let scans = unpack(terms, pixel, &mut samples);
-        for scan in 0..scans {
-            A::add(&mut sums.sum[scan], &mut sums.rest[scan], term(samples[0][scan]));
+        let scans = unpack(means, terms, pixel, &mut samples);
+        let sums = sums.sum.iter_mut().zip(&mut sums.rest);
+        for ((sum, rest), &sample) in sums.zip(&samples[0][..scans]) {
+            A::add(sum, rest, term(sample));
         }
     }
 }
 
 #[inline(always)]
-pub(super) fn moments(terms: &Terms<'_>, cols: usize, way: Way, sums: &mut [FloatSums; 3]) {
-    with_add!(way, A => moments_with::<A>(terms, cols, sums));
+pub(super) fn moments(means: Means, terms: &Terms<'_>, cols: usize, way: Way, sums: &mut [FloatSums; 3]) {
+    with_add!(way, A => moments_with::<A>(means, terms, cols, sums));
 }
 
 #[inline(always)]
-fn moments_with<A: Add>(terms: &Terms<'_>, cols: usize, [total, row, col]: &mut [FloatSums; 3]) {
+fn moments_with<A: Add>(
+    means: Means,
+    terms: &Terms<'_>,
+    cols: usize,
+    [total, row, col]: &mut [FloatSums; 3],
+) {
     let mut samples = [[0f32; BLOCK_SCANS]; GROUP];
     for pixels in terms.pixels.chunks(GROUP) {
         let mut factors = [(0.0, 0.0); GROUP];
         for (&pixel, factors) in pixels.iter().zip(&mut factors) {
             *factors = ((pixel as usize / cols) as f64, (pixel as usize % cols) as f64);
         }
-        let scans = unpack(terms, pixels, &mut samples);
+        let scans = unpack(means, terms, pixels, &mut samples);
         if pixels.len() == GROUP {
             add_moments::<A, GROUP>(&samples, scans, &factors, total, row, col);
         } else {
@@ -165,9 +175,9 @@ fn add_moments<A: Add, const N: usize>(
 const SIDE: usize = 32;
 
 #[inline(always)]
-pub(super) fn pixel(pixel: &PixelTerms<'_>, way: Way, (sum, rest): &mut (f64, f64)) {
+pub(super) fn pixel(means: Means, pixel: &PixelTerms<'_>, way: Way, (sum, rest): &mut (f64, f64)) {
     let mut samples = [0f32; BLOCK_SCANS];
-    pixel.block.unpack(pixel.pixel, &mut samples);
+    pixel.block.unpack(means, pixel.pixel, &mut samples);
     if let Some(dark) = pixel.dark {
         samples.iter_mut().for_each(|sample| *sample -= dark);
     }

@@ -17,7 +17,7 @@ mod x86;
 pub use way::Way;
 
 use super::Kernel;
-use stempack_codecs::floats::{BLOCK_SCANS, FloatBlock, LANES};
+use stempack_codecs::floats::{BLOCK_SCANS, FloatBlock, LANES, Means};
 
 /// 512 sums in the making: what the two numbers of each are is the affair of a [`Way`].
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ impl Kernel {
     pub fn add_floats(self, terms: &Terms<'_>, way: Way, sums: &mut FloatSums) {
         match self {
             Kernel::Scalar => scalar::add(terms, way, sums),
-            Kernel::Portable => kernel::add(terms, way, sums),
+            Kernel::Portable => kernel::add(Means::portable(), terms, way, sums),
             #[cfg(target_arch = "x86_64")]
             Kernel::Avx2(_) => x86::add_256(terms, way, sums),
             #[cfg(target_arch = "x86_64")]
@@ -95,7 +95,7 @@ impl Kernel {
     pub fn add_float_moments(self, terms: &Terms<'_>, cols: usize, way: Way, sums: &mut [FloatSums; 3]) {
         match self {
             Kernel::Scalar => scalar::moments(terms, cols, way, sums),
-            Kernel::Portable => kernel::moments(terms, cols, way, sums),
+            Kernel::Portable => kernel::moments(Means::portable(), terms, cols, way, sums),
             #[cfg(target_arch = "x86_64")]
             Kernel::Avx2(_) => x86::moments_256(terms, cols, way, sums),
             #[cfg(target_arch = "x86_64")]
@@ -111,7 +111,7 @@ impl Kernel {
     pub fn add_float_pixel(self, pixel: &PixelTerms<'_>, way: Way, sum: &mut (f64, f64)) {
         match self {
             Kernel::Scalar => scalar::pixel(pixel, way, sum),
-            Kernel::Portable => kernel::pixel(pixel, way, sum),
+            Kernel::Portable => kernel::pixel(Means::portable(), pixel, way, sum),
             #[cfg(target_arch = "x86_64")]
             Kernel::Avx2(_) => x86::pixel_256(pixel, way, sum),
             #[cfg(target_arch = "x86_64")]

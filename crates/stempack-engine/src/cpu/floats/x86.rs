@@ -4,10 +4,10 @@
 //! that the features are there.
 #![expect(unsafe_code, reason = "calls of functions that need detected CPU features")]
 
-use super::{FloatSums, PixelTerms, Terms, Way, kernel};
+use super::{FloatSums, Means, PixelTerms, Terms, Way, kernel};
 
 macro_rules! compiled {
-    ($($name:ident, $with:ident, $features:literal, $do:ident ( $($arg:ident : $type:ty),* );)*) => {
+    ($($name:ident, $with:ident, $features:literal, $means:ident, $do:ident ( $($arg:ident : $type:ty),* );)*) => {
         $(
             pub(super) fn $name($($arg: $type),*) {
                 // SAFETY: the caller holds the proof that the features were detected.
@@ -15,17 +15,17 @@ macro_rules! compiled {
             }
             #[target_feature(enable = $features)]
             unsafe fn $with($($arg: $type),*) {
-                kernel::$do($($arg),*);
+                kernel::$do(Means::$means(), $($arg),*);
             }
         )*
     };
 }
 
 compiled! {
-    add_256, add_with_256, "avx2", add(terms: &Terms<'_>, way: Way, sums: &mut FloatSums);
-    add_512, add_with_512, "avx512f,avx512bw", add(terms: &Terms<'_>, way: Way, sums: &mut FloatSums);
-    moments_256, moments_with_256, "avx2", moments(terms: &Terms<'_>, cols: usize, way: Way, sums: &mut [FloatSums; 3]);
-    moments_512, moments_with_512, "avx512f,avx512bw", moments(terms: &Terms<'_>, cols: usize, way: Way, sums: &mut [FloatSums; 3]);
-    pixel_256, pixel_with_256, "avx2", pixel(terms: &PixelTerms<'_>, way: Way, sum: &mut (f64, f64));
-    pixel_512, pixel_with_512, "avx512f,avx512bw", pixel(terms: &PixelTerms<'_>, way: Way, sum: &mut (f64, f64));
+    add_256, add_with_256, "avx2", wide, add(terms: &Terms<'_>, way: Way, sums: &mut FloatSums);
+    add_512, add_with_512, "avx512f,avx512bw", detect, add(terms: &Terms<'_>, way: Way, sums: &mut FloatSums);
+    moments_256, moments_with_256, "avx2", wide, moments(terms: &Terms<'_>, cols: usize, way: Way, sums: &mut [FloatSums; 3]);
+    moments_512, moments_with_512, "avx512f,avx512bw", detect, moments(terms: &Terms<'_>, cols: usize, way: Way, sums: &mut [FloatSums; 3]);
+    pixel_256, pixel_with_256, "avx2", wide, pixel(terms: &PixelTerms<'_>, way: Way, sum: &mut (f64, f64));
+    pixel_512, pixel_with_512, "avx512f,avx512bw", detect, pixel(terms: &PixelTerms<'_>, way: Way, sum: &mut (f64, f64));
 }
