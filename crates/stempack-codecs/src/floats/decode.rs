@@ -88,17 +88,27 @@ fn portable(packed: &Packed<'_>, out: &mut Stretch) {
         let (at, place) = ((digit / 32) as usize * LANES, digit % 32);
         let low: &[u32; LANES] = packed.words[at..].first_chunk().expect("words of a stretch");
         let next: &[u32; LANES] = packed.words[at + LANES..].first_chunk().expect("words behind them");
-        // Shifted twice, for a word cannot be shifted by 32.
-        let number = |lane: usize| (low[lane] >> place | next[lane] << 1 << (31 - place)) & mask;
+        let mut numbers = [0u32; LANES];
+        if place + packed.width <= 32 {
+            for (number, low) in numbers.iter_mut().zip(low) {
+                *number = low >> place & mask;
+            }
+        } else {
+            // Compilers that saw that both shifts make 32 would take an instruction that exists for single words only.
+            let up = std::hint::black_box(32 - place) & 31;
+            for (number, (low, next)) in numbers.iter_mut().zip(low.iter().zip(next)) {
+                *number = (low >> place | next << up) & mask;
+            }
+        }
         match packed.coding {
             Coding::Steps => {
-                for (lane, out) in out.iter_mut().enumerate() {
-                    *out = base.wrapping_add(number(lane)) as i32 as f32 * step;
+                for (out, &number) in out.iter_mut().zip(&numbers) {
+                    *out = base.wrapping_add(number) as i32 as f32 * step;
                 }
             }
             Coding::Bits => {
-                for (lane, out) in out.iter_mut().enumerate() {
-                    *out = f32::from_bits(base.wrapping_add(number(lane) << shift).rotate_right(1));
+                for (out, &number) in out.iter_mut().zip(&numbers) {
+                    *out = f32::from_bits(base.wrapping_add(number << shift).rotate_right(1));
                 }
             }
         }

@@ -95,6 +95,13 @@ fn sample_of(order: i32) -> f32 {
     f32::from_bits(key(order as u32) as u32)
 }
 
+/// A whole number of at most 31 digits and a sign, as an integer. Added to 1.5·2⁵², its digits are the lowest of the sum;
+/// conversions that mind NaN are not made for many numbers at once.
+#[inline(always)]
+fn whole(number: f64) -> u32 {
+    (number + 6_755_399_441_055_744.0).to_bits() as u32
+}
+
 /// Appends one stretch of so many rows to `words`, which hold whole groups of lanes.
 ///
 /// # Panics
@@ -113,9 +120,7 @@ pub(super) fn encode(samples: &Stretch, rows: usize, words: &mut Vec<u32>) -> He
         match coding {
             Coding::Steps => {
                 let per_step = 2f64.powi(-i32::from(shift));
-                pack(samples, width, words, |sample| {
-                    ((f64::from(sample) * per_step) as i32).wrapping_sub(base as i32) as u32
-                });
+                pack(samples, width, words, |sample| whole(f64::from(sample) * per_step).wrapping_sub(base));
             }
             Coding::Bits => {
                 pack(samples, width, words, |sample| (sample.to_bits().rotate_left(1) - base) >> shift);
