@@ -74,8 +74,10 @@ fn residents_of_the_corpus_answer_as_their_files_do() {
             ring(1.0, 2.0),
             DetectorMask::all(shape.detector, excluded).unwrap(),
         ] {
-            let (found, expected) =
-                (resident.virtual_image(&mask, &task).unwrap(), by_frames.virtual_image(&mask, &task).unwrap());
+            let (found, expected) = (
+                resident.virtual_image(&mask, &task).unwrap(),
+                by_frames.virtual_image(&mask, &task).unwrap(),
+            );
             assert_eq!(found, expected, "{}", path.display());
         }
         assert_eq!(resident.pattern_sum(&task).unwrap(), by_frames.pattern_sum(&task).unwrap());
@@ -93,8 +95,8 @@ fn residents_of_the_corpus_answer_as_their_files_do() {
         }
         *seen.entry(source.acquisition().format.clone()).or_default() += 1;
     }
-    for format in ["EMPAD-G1", "EMD 1", "qem"] {
-        let found = seen.keys().any(|k| k.to_lowercase().contains(&format.to_lowercase()));
+    for format in ["EMPAD-G1", "EMD 1", "NumPy", "QuantEM"] {
+        let found = seen.keys().any(|k| k.contains(format));
         assert!(found, "no {format} among {seen:?}");
     }
     assert!(darks > 0, "{seen:?}");
