@@ -98,7 +98,7 @@ fn check(source: MemorySource, dark: Option<Background>) {
     };
     let frames = reference::dense(working.as_ref(), shape);
     let mut random = Random(pixels as u64);
-    let bytes: Vec<u8> = (0..pixels).map(|_| (random.next() % 3 == 0).into()).collect();
+    let bytes: Vec<u8> = (0..pixels).map(|_| random.next().is_multiple_of(3).into()).collect();
     let masks = [
         DetectorMask::all(shape.detector, &excluded).unwrap(),
         DetectorMask::from_array(shape.detector, &excluded, &bytes).unwrap(),
@@ -110,7 +110,8 @@ fn check(source: MemorySource, dark: Option<Background>) {
         ScanSelection::rectangle(scan, scan.rows() / 2..scan.rows(), 0..scan.cols().div_ceil(2)).unwrap(),
         ScanSelection::circle(scan, [scan.rows() as f64 / 2.0, scan.cols() as f64 / 2.0], 4.0).unwrap(),
         ScanSelection::from_array(scan, &{
-            let mut some: Vec<u8> = (0..scan.positions()).map(|_| (random.next() % 5 == 0).into()).collect();
+            let mut some: Vec<u8> =
+                (0..scan.positions()).map(|_| random.next().is_multiple_of(5).into()).collect();
             some[0] = 1;
             some
         })
@@ -196,7 +197,7 @@ fn random_small_acquisitions_follow_the_rule() {
         let (positions, pixels) = (scan.0 * scan.1, detector.0 * detector.1);
         let kind = KINDS[up_to(4) - 1];
         let frames = Samples::F32(samples(kind, positions * pixels, random.next()));
-        let dark = (random.next() % 2 == 0).then(|| background(pixels, random.next()));
+        let dark = random.next().is_multiple_of(2).then(|| background(pixels, random.next()));
         check(MemorySource::new(scan, detector, frames), dark);
     }
 }
