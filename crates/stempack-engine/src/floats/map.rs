@@ -14,10 +14,8 @@ use stempack_model::{Result, Task};
 /// Sums at every scan position.
 pub(crate) struct FloatMap {
     sums: Vec<f64>,
-    /// What rounding left, where it is known.
+    /// What rounding left, in blocks whose sums are exact.
     rests: Vec<f64>,
-    /// Whether it is, for each block.
-    exact: Vec<bool>,
 }
 
 impl FloatMap {
@@ -33,18 +31,13 @@ impl FloatMap {
 struct Part<'a> {
     sums: &'a mut [f64],
     rests: &'a mut [f64],
-    exact: &'a mut bool,
 }
 
 impl Floats {
     /// Sums of nothing, which are exact.
     pub(crate) fn empty_map(&self) -> FloatMap {
         let positions = self.shape.scan.positions();
-        FloatMap {
-            sums: vec![0.0; positions],
-            rests: vec![0.0; positions],
-            exact: vec![true; self.blocks.len()],
-        }
+        FloatMap { sums: vec![0.0; positions], rests: vec![0.0; positions] }
     }
 
     /// Sums pixels, which are in order, anew.
@@ -68,14 +61,12 @@ impl Floats {
         let terms = all.len() + take.len();
         let whole = self.way(self.range(both()), terms, 1);
         self.each_block(map, task, |k, block, part| {
-            let way = if whole.is_exact() || !before.exact[k] {
-                whole
-            } else {
-                self.way(self.block_range(block, both()), terms, 1)
-            };
-            if !before.exact[k] || !way.is_exact() {
+            let way =
+                if whole.is_exact() { whole } else { self.way(self.block_range(block, both()), terms, 1) };
+            if !way.is_exact() {
                 return self.anew(block, all, Way::Rule, part);
             }
+            // What is exact for all of these pixels was so for those before, which are fewer: their rests are there.
             let scans = k * BLOCK_SCANS..k * BLOCK_SCANS + block.scans();
             let mut sums = FloatSums::new(way);
             sums.begin(way, &before.sums[scans.clone()], &before.rests[scans]);
@@ -84,7 +75,6 @@ impl Floats {
                 self.kernel.add_floats(&terms, way, &mut sums);
             }
             sums.end(way, part.sums, part.rests);
-            *part.exact = true;
         })
     }
 
@@ -94,11 +84,10 @@ impl Floats {
         task: &Task,
         fill: impl Fn(usize, &FloatBlock, Part<'_>) + Sync,
     ) -> Result<()> {
-        let sums = map.sums.par_chunks_mut(BLOCK_SCANS).zip(map.rests.par_chunks_mut(BLOCK_SCANS));
-        let parts = sums.zip(&mut map.exact);
-        self.blocks.par_iter().zip(parts).enumerate().try_for_each(|(k, (block, ((sums, rests), exact)))| {
+        let parts = map.sums.par_chunks_mut(BLOCK_SCANS).zip(map.rests.par_chunks_mut(BLOCK_SCANS));
+        self.blocks.par_iter().zip(parts).enumerate().try_for_each(|(k, (block, (sums, rests)))| {
             task.check()?;
-            fill(k, block, Part { sums, rests, exact });
+            fill(k, block, Part { sums, rests });
             Ok(())
         })
     }
@@ -114,6 +103,5 @@ impl Floats {
         let terms = Terms { block, pixels, dark: self.dark(), taken: false };
         self.kernel.add_floats(&terms, way, &mut sums);
         sums.end(way, part.sums, part.rests);
-        *part.exact = way.is_exact();
     }
 }

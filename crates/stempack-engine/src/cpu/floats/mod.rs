@@ -1,10 +1,10 @@
 //! Kernels over blocks of floats: many pixels added at 512 scan positions at once, and many scan positions at one pixel.
 //!
-//! [`kernel`] is plain code over 512 sums that lie side by side, which compilers vectorise; `x86` compiles it for AVX-512
-//! and AVX2. [`way`] says which of three additions gives a sum the bits that the rule gives it. The order of a position's
+//! `kernel` is plain code over 512 sums that lie side by side, which compilers vectorise; `x86` compiles it for AVX-512
+//! and AVX2. [`Way`] says which of three additions gives a sum the bits that the rule gives it. The order of a position's
 //! terms is that of its pixels in every kernel.
 //!
-//! Scalar twin: [`scalar`]. A test holds all of them equal, and another the three ways.
+//! Scalar twin: `scalar`. A test holds all of them equal, and another the three ways.
 
 mod kernel;
 mod scalar;
