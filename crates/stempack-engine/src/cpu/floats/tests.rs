@@ -162,5 +162,7 @@ fn the_way_follows_the_digits() {
     assert_eq!(way(1.0, 2f32.powi(76), terms), Way::Rule);
     assert_eq!(way(1.0, 2f32.powi(75), terms + 1), Way::Rule);
     assert_eq!(way(1.0, f32::NAN, 1), Way::Rule);
+    assert_eq!(way(1.0, 1.0, usize::MAX), Way::Rule);
+    assert_eq!(Way::of(Range::ZERO, usize::MAX, usize::MAX >> 40), Way::Plain);
     assert_eq!(Way::of(Range::of(1.0), 1, (1 << 29) + 1), Way::Rule);
 }

@@ -93,7 +93,7 @@ impl Way {
 
 /// The exponent of the smallest power of two that is no less.
 fn log2(number: usize) -> u32 {
-    number.max(1).next_power_of_two().trailing_zeros()
+    usize::BITS - (number.max(1) - 1).leading_zeros()
 }
 
 /// The sum of two doubles, and what rounding it left; whichever is larger.
