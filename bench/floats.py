@@ -10,6 +10,7 @@ when any differs. Writes bench/runs/DATE-MACHINE-floats/.
 import argparse
 import datetime
 import json
+import os
 import pathlib
 import re
 import tempfile
@@ -120,7 +121,7 @@ def readme(r):
         f"* {m['cores']} cores, {(m['memory_bytes'] or 0) / 2**30:.0f} GiB, {m['system']}",
         f"* commit {r['commit']}{' with changes' if r['dirty'] else ''}; numpy {r['numpy_version']}",
         f"* scan {r['scan']} x {r['scan']}, detector {r['detector']} x {r['detector']}; the file is in the cache; times are "
-        "the least of several, wall clock",
+        f"the least of several, wall clock; {r['load_before']:.1f} other processes were running when it began",
         "* equality: bright field, mean pattern and centre of mass are bit for bit those of the rule written in numpy and those "
         "made frame by frame; moved images are images summed anew",
         "",
@@ -157,6 +158,7 @@ def main():
     a.add_argument("--examples", type=pathlib.Path, default=compare.ROOT / "target/release/examples")
     a.add_argument("--out", type=pathlib.Path, default=compare.ROOT / "bench/runs")
     o = a.parse_args()
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(dir=o.work) as work:
         data = {kind: measure(kind, o, pathlib.Path(work)) for kind in KINDS}
     m, date = compare.machine(), datetime.date.today().isoformat()
@@ -167,6 +169,7 @@ def main():
         "commit": compare.git("rev-parse", "HEAD"),
         "dirty": bool(compare.git("status", "--porcelain", "--", ".", ":!bench/runs")),
         "numpy_version": np.__version__,
+        "load_before": load,
         "scan": o.scan,
         "detector": o.detector,
         "data": data,
