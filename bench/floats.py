@@ -121,7 +121,7 @@ def readme(r):
         f"* {m['cores']} cores, {(m['memory_bytes'] or 0) / 2**30:.0f} GiB, {m['system']}",
         f"* commit {r['commit']}{' with changes' if r['dirty'] else ''}; numpy {r['numpy_version']}",
         f"* scan {r['scan']} x {r['scan']}, detector {r['detector']} x {r['detector']}; the file is in the cache; times are "
-        f"the least of several, wall clock; {r['load_before']:.1f} other processes were running when it began",
+        f"the least of several, of building one, wall clock; {r['load_before']:.1f} other processes were running when it began",
         "* equality: bright field, mean pattern and centre of mass are bit for bit those of the rule written in numpy and those "
         "made frame by frame; moved images are images summed anew",
         "",
