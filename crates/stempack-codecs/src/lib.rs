@@ -6,6 +6,7 @@ pub mod bits;
 pub mod bitshuffle;
 pub mod counts;
 mod error;
+pub mod floats;
 pub mod lz4;
 pub mod pack_u16;
 pub mod pack_u8;

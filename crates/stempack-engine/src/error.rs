@@ -7,8 +7,12 @@ stempack_model::error_codes! {
         OverBudget = "resident_over_budget", Limit;
         /// A count does not fit the 16 bits of a resident.
         CountTooLarge = "count_too_large", Unsupported;
+        /// Samples of this type have no resident.
+        SampleType = "resident_sample_type", Unsupported;
         /// An excluded pixel holds values that a resident cannot give back.
         ExcludedNotConstant = "excluded_pixel_not_constant", Unsupported;
+        /// A mean dark frame would be taken twice.
+        DarkTwice = "dark_twice", Conflict;
         /// A resident holds something else than its source.
         NotEqual = "resident_not_equal", Integrity;
         /// A buffer is not a whole number of frames of the right type.

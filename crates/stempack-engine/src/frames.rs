@@ -70,26 +70,8 @@ impl Frames {
         task: &Task,
         shards: &dyn Shards,
     ) -> Result<()> {
+        check_positions(self.shape, decoder.sample_type(), first, &into)?;
         let pixels = self.shape.detector.pixels();
-        let positions = self.shape.scan.positions() as u64;
-        if into.sample_type() != decoder.sample_type() || !into.len().is_multiple_of(pixels) {
-            return Err(Error::new(
-                EngineCode::BufferShape,
-                format!(
-                    "buffer of {} {} samples, expected whole frames of {pixels} {}",
-                    into.len(),
-                    into.sample_type(),
-                    decoder.sample_type()
-                ),
-            ));
-        }
-        let count = (into.len() / pixels) as u64;
-        if first.checked_add(count).is_none_or(|end| end > positions) {
-            return Err(Error::new(
-                EngineCode::OutsideScan,
-                format!("{count} scan positions from {first} on, the scan has {positions}"),
-            ));
-        }
         let mut scan = first as usize;
         let mut rest = into;
         while !rest.is_empty() {
@@ -116,16 +98,49 @@ impl Frames {
         (row, col): (usize, usize),
         shards: &dyn Shards,
     ) -> Result<Samples> {
-        let scan = self.shape.scan;
-        if row >= scan.rows() || col >= scan.cols() {
-            return Err(Error::new(
-                EngineCode::OutsideScan,
-                format!("scan position ({row}, {col}) lies outside the scan {scan}"),
-            ));
-        }
+        let first = position(self.shape, (row, col))?;
         let mut frame = Samples::zeroed(decoder.sample_type(), self.shape.detector.pixels());
-        let first = (row * scan.cols() + col) as u64;
         self.positions(decoder, first, frame.as_mut(), &Task::new(), shards)?;
         Ok(frame)
     }
+}
+
+/// Whether a buffer is whole frames of the right type, of scan positions that exist.
+pub(crate) fn check_positions(
+    shape: Shape4,
+    sample: SampleType,
+    first: u64,
+    into: &SamplesMut<'_>,
+) -> Result<()> {
+    let pixels = shape.detector.pixels();
+    if into.sample_type() != sample || !into.len().is_multiple_of(pixels) {
+        return Err(Error::new(
+            EngineCode::BufferShape,
+            format!(
+                "buffer of {} {} samples, expected whole frames of {pixels} {sample}",
+                into.len(),
+                into.sample_type()
+            ),
+        ));
+    }
+    let (count, positions) = ((into.len() / pixels) as u64, shape.scan.positions() as u64);
+    if first.checked_add(count).is_none_or(|end| end > positions) {
+        return Err(Error::new(
+            EngineCode::OutsideScan,
+            format!("{count} scan positions from {first} on, the scan has {positions}"),
+        ));
+    }
+    Ok(())
+}
+
+/// The number of a scan position.
+pub(crate) fn position(shape: Shape4, (row, col): (usize, usize)) -> Result<u64> {
+    let scan = shape.scan;
+    if row >= scan.rows() || col >= scan.cols() {
+        return Err(Error::new(
+            EngineCode::OutsideScan,
+            format!("scan position ({row}, {col}) lies outside the scan {scan}"),
+        ));
+    }
+    Ok((row * scan.cols() + col) as u64)
 }

@@ -2,9 +2,10 @@
 //! as they come. No file is written; whether the resident holds what the source holds is [`Resident::check_against`].
 
 use crate::error::EngineCode;
+use crate::floats::Floats;
 use crate::frames::Frames;
 use crate::held::{Form, Held};
-use crate::resident::Resident;
+use crate::resident::{Contents, Resident};
 use std::sync::Arc;
 use stempack_codecs::planes::{BLOCK_SCANS, PlaneShard, block_of_frames};
 use stempack_containers::pack::{FrameDecoder, RawAccess};
@@ -17,27 +18,24 @@ use stempack_products::{FrameSourceProducts, Products};
 const LARGEST: u32 = 0xffff;
 
 impl Resident {
-    /// Reads every frame of an acquisition whose scan shape is known and whose admitted counts fit 16 bits.
+    /// Reads every frame of an acquisition whose scan shape is known, and whose admitted counts fit 16 bits or whose
+    /// samples are `float32`. Of floats every bit is kept, and a mean dark frame that a `.qem` file carries is taken from
+    /// everything but raw frames.
     ///
     /// An excluded pixel may hold more, as detectors mark it with the largest number of their type, if it holds the same
     /// at every scan position. Memory holds two windows of 512 frames besides what the resident grows to, which is
     /// compared with the task's budget before each window.
     ///
     /// # Errors
-    /// `missing_scan_shape`, `scan_frame_mismatch`; `count_too_large` and `excluded_pixel_not_constant`, naming scan
-    /// position and pixel; `resident_over_budget`; those of the source; `cancelled`.
+    /// `missing_scan_shape`, `scan_frame_mismatch`; `resident_sample_type` for `float64`; `count_too_large` and
+    /// `excluded_pixel_not_constant`, naming scan position and pixel; `resident_over_budget`; those of the source;
+    /// `cancelled`.
     pub fn from_source(source: &Arc<dyn FrameSource>, task: &Task) -> Result<Self> {
         let shape = FrameSourceProducts::new(source.clone())?.shape();
         let acquisition = source.acquisition();
         if acquisition.sample.is_float() {
-            return Err(Error::new(
-                EngineCode::CountTooLarge,
-                format!(
-                    "`{}` holds {} samples, which are no counts of 16 bits",
-                    acquisition.label, acquisition.sample
-                ),
-            )
-            .hint("ask the original, or save it as .qem"));
+            let floats = Floats::from_source(source, None, task)?;
+            return Ok(Resident(Contents::Floats(Box::new(floats))));
         }
         let mut reader = Reader::new(acquisition, shape);
         let (pixels, total) = (shape.detector.pixels(), shape.scan.positions());
@@ -89,6 +87,9 @@ impl Resident {
     /// # Errors
     /// `not_equal`, naming the first scan position and pixel that differ; those of the source; `cancelled`.
     pub fn check_against(&self, source: &dyn FrameSource, task: &Task) -> Result<()> {
+        if let Contents::Floats(floats) = &self.0 {
+            return floats.check_against(source, task);
+        }
         let acquisition = source.acquisition();
         let shape = self.shape();
         let (pixels, total) = (shape.detector.pixels(), shape.scan.positions());

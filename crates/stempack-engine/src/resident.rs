@@ -1,40 +1,25 @@
-//! A resident: every shard of an acquisition in memory, compressed in one of two forms (see `held`).
+//! A resident: an acquisition kept compressed in memory, of counts (`counted`) or of floats (`floats`).
 
+use crate::counted::Counted;
 use crate::cpu::Kernel;
-use crate::error::EngineCode;
-use crate::frames::{Frames, Shards};
-use crate::held::{Form, Held};
-use crate::reduce::{self, Change, Sign, max_count};
-use crate::selected::{self, Chosen};
-use rayon::prelude::*;
-use std::sync::{Arc, PoisonError, RwLock};
-use stempack_codecs::counts::Counts;
+use crate::floats::Floats;
+use crate::frames::Frames;
+use crate::held::Held;
+use std::sync::Arc;
 use stempack_containers::Digest;
 use stempack_containers::pack::{PackFile, RawAccess};
-use stempack_model::{Error, Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
-use stempack_products::{DetectorMask, Moments, PatternSum, Products, ScanSelection, SumImage, Sums};
+use stempack_containers::qem::Background;
+use stempack_model::{Exclusions, FrameSource, Result, SampleType, Samples, SamplesMut, Shape4, Task};
+use stempack_products::{DetectorMask, Moments, PatternSum, Products, ScanSelection, SumImage};
 
 /// An acquisition kept compressed in memory.
 #[derive(Debug)]
-pub struct Resident {
-    frames: Frames,
-    /// Replaced one by one when the resident is arranged; whoever reads holds on to what it began with.
-    shards: Vec<RwLock<Arc<Held>>>,
-    /// Largest width of each pixel over all shards.
-    max_widths: Vec<u8>,
-    raw_access: RawAccess,
-    source_identity: Option<Digest>,
-    kernel: Kernel,
-}
+pub struct Resident(pub(crate) Contents);
 
-/// Shards that a thread loads at once: two, unless other threads would have nothing to do.
-fn together(pack: &PackFile) -> usize {
-    if pack.shards().len() >= 2 * rayon::current_num_threads() { 2 } else { 1 }
-}
-
-/// Stored bytes of the largest shard.
-pub(crate) fn staged_bytes(pack: &PackFile) -> u64 {
-    pack.shards().iter().map(|s| s.lengths_bytes + s.widths_bytes + s.payload_bytes).max().unwrap_or(0)
+#[derive(Debug)]
+pub(crate) enum Contents {
+    Counts(Box<Counted>),
+    Floats(Box<Floats>),
 }
 
 /// Whether a product can be had, by its stable name.
@@ -44,18 +29,19 @@ pub struct Capability {
     pub product: &'static str,
     /// `resident-on-demand`: computed from the packed data when asked.
     pub availability: &'static str,
-    /// `exactInteger` or `exact-integer-then-float64`.
+    /// `exactInteger` or `exact-integer-then-float64` of counts; of floats `exact-float32-bits` and
+    /// `float32-compensated`: sums by the rule of [`reference`](stempack_products::reference), in double precision.
     pub numerics: &'static str,
 }
 
 /// What a resident is and takes.
 #[derive(Clone, Debug)]
 pub struct ResidentReport {
-    /// Bytes of bitstreams, tables and width bounds held in memory.
+    /// Bytes of samples, tables and bounds held in memory.
     pub resident_bytes: u64,
     /// Bytes of the dense raw array.
     pub logical_bytes: u64,
-    /// `packed`, `bit-planes`, or `mixed` while it is being arranged.
+    /// `packed`, `bit-planes`, or `mixed` while it is being arranged; `float-lanes` of floats.
     pub layout: &'static str,
     /// Kernel in use.
     pub kernel: &'static str,
@@ -63,16 +49,27 @@ pub struct ResidentReport {
     pub raw_access: RawAccess,
     /// Content identity of the source; absent when its files were not hashed.
     pub source_identity: Option<Digest>,
+    /// Identity of the mean dark frame that everything but raw frames is less, if there is one.
+    pub background: Option<Digest>,
     /// Products that can be asked for.
     pub capabilities: Vec<Capability>,
+}
+
+/// Asks whichever it is.
+macro_rules! ask {
+    ($resident:expr, $held:ident => $do:expr) => {
+        match &$resident.0 {
+            Contents::Counts($held) => $do,
+            Contents::Floats($held) => $do,
+        }
+    };
 }
 
 impl Resident {
     /// The most memory that loading takes: the shards, and those that each thread loads at once, whose stored form is at
     /// most as large as its tables and payload in the file.
     pub fn needed_bytes(pack: &PackFile) -> u64 {
-        let staged = rayon::current_num_threads() * together(pack);
-        pack.resident_bytes() + staged_bytes(pack) * staged as u64
+        Counted::needed_bytes(pack)
     }
 
     /// Loads and authenticates every shard within the task's memory budget; nothing is returned before all passed.
@@ -80,32 +77,7 @@ impl Resident {
     /// # Errors
     /// `resident_over_budget`; those of [`PackFile::load_shard`]; `cancelled`.
     pub fn load(pack: &PackFile, task: &Task) -> Result<Self> {
-        let needed = Self::needed_bytes(pack);
-        if needed > task.memory_budget() {
-            return Err(Error::new(
-                EngineCode::OverBudget,
-                format!(
-                    "loading takes up to {needed} bytes of memory, the budget is {}",
-                    task.memory_budget()
-                ),
-            )
-            .hint("allow more with --max-memory")
-            .with("needed_bytes", needed));
-        }
-        task.begin("load", pack.resident_bytes());
-        let ordinals: Vec<usize> = (0..pack.shards().len()).collect();
-        let shards = ordinals
-            .par_chunks(together(pack))
-            .map(|ordinals| {
-                task.check()?;
-                let held: Vec<Held> = pack.load_shards(ordinals, task)?.into_iter().map(Held::from).collect();
-                task.advance(held.iter().map(Held::resident_bytes).sum());
-                Ok(held)
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let shards = shards.into_iter().flatten().collect();
-        task.finish();
-        Ok(Self::of(Frames::of(pack)?, shards, pack.manifest().raw_access, Some(pack.source_identity())))
+        Ok(Resident(Contents::Counts(Box::new(Counted::load(pack, task)?))))
     }
 
     pub(crate) fn of(
@@ -114,212 +86,105 @@ impl Resident {
         raw_access: RawAccess,
         source_identity: Option<Digest>,
     ) -> Self {
-        let mut max_widths = vec![0; frames.excluded.len()];
-        for held in &shards {
-            max_widths.iter_mut().zip(&held.max_widths).for_each(|(m, &w)| *m = (*m).max(w));
-        }
-        let shards = shards.into_iter().map(|held| RwLock::new(Arc::new(held))).collect();
-        let kernel = Kernel::detect();
-        Resident { frames, shards, max_widths, raw_access, source_identity, kernel }
+        Resident(Contents::Counts(Box::new(Counted::of(frames, shards, raw_access, source_identity))))
+    }
+
+    /// As [`from_source`](Self::from_source), with a mean dark frame that everything but raw frames is less. It is taken
+    /// once, in single precision, from each sample before that is summed.
+    ///
+    /// # Errors
+    /// Those of [`from_source`](Self::from_source); `not_representable` for a dark frame of another detector, with
+    /// values that are not finite, or for samples that are no float32; `dark_twice` where the source carries one already.
+    pub fn from_source_less(
+        source: &Arc<dyn FrameSource>,
+        background: Background,
+        task: &Task,
+    ) -> Result<Self> {
+        background.check_fits(source.acquisition())?;
+        Ok(Resident(Contents::Floats(Box::new(Floats::from_source(source, Some(background), task)?))))
     }
 
     /// Rearranges every shard in bit planes, in which all questions are answered several times faster. One shard is
     /// unpacked at a time and the packed form of each is given up when its planes are there, so memory grows by no more
-    /// than one shard's. Questions may be asked meanwhile; they get the same answers.
+    /// than one shard's. Questions may be asked meanwhile; they get the same answers. Floats have one form only, and are
+    /// in it.
     ///
     /// # Errors
     /// `resident_over_budget` before a shard is touched whose planes may not fit; `cancelled`. What was arranged until
     /// then stays so.
     pub fn arrange(&self, task: &Task) -> Result<()> {
-        let bytes =
-            |held: &Held| if matches!(held.form, Form::Packed(_)) { held.resident_bytes() } else { 0 };
-        task.begin("arrange", self.held().iter().map(|held| bytes(held)).sum());
-        for slot in &self.shards {
-            task.check()?;
-            let held = read(slot);
-            let needed = self.resident_bytes() + held.arranged_bound();
-            if needed > task.memory_budget() {
-                return Err(Error::new(
-                    EngineCode::OverBudget,
-                    format!(
-                        "arranging the next shard takes up to {needed} bytes of memory, the budget is {}",
-                        task.memory_budget()
-                    ),
-                )
-                .hint("allow more with --max-memory")
-                .with("needed_bytes", needed));
-            }
-            if let Some(arranged) = held.arranged(task)? {
-                *slot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(arranged);
-            }
-            task.advance(bytes(&held));
+        match &self.0 {
+            Contents::Counts(counts) => counts.arrange(task),
+            Contents::Floats(_) => task.check(),
         }
-        task.finish();
-        Ok(())
     }
 
     /// The same resident with another kernel; for tests and benchmarks.
     #[must_use]
-    pub fn with_kernel(mut self, kernel: Kernel) -> Self {
-        self.kernel = kernel;
-        self
+    pub fn with_kernel(self, kernel: Kernel) -> Self {
+        Resident(match self.0 {
+            Contents::Counts(counts) => Contents::Counts(Box::new(counts.with_kernel(kernel))),
+            Contents::Floats(floats) => Contents::Floats(Box::new(floats.with_kernel(kernel))),
+        })
     }
     /// What it is and takes.
     pub fn report(&self) -> ResidentReport {
-        let exact =
-            |product| Capability { product, availability: "resident-on-demand", numerics: "exactInteger" };
-        let ratio = |product| Capability {
-            product,
-            availability: "resident-on-demand",
-            numerics: "exact-integer-then-float64",
-        };
-        ResidentReport {
-            resident_bytes: self.resident_bytes(),
-            layout: self.layout(),
-            logical_bytes: self
-                .frames
-                .shape
-                .samples()
-                .unwrap_or(u64::MAX)
-                .saturating_mul(self.sample_type().bytes() as u64),
-            kernel: self.kernel.name(),
-            raw_access: self.raw_access,
-            source_identity: self.source_identity,
-            capabilities: vec![
-                exact("diffraction-pattern"),
-                exact("bright-field"),
-                exact("annular-bright-field"),
-                exact("annular-dark-field"),
-                exact("total"),
-                ratio("mean-diffraction-pattern"),
-                ratio("center-of-mass"),
-            ],
-        }
+        ask!(self, held => held.report())
     }
-
-    /// Adds exact sums of pixels at every scan position to `out`, or takes them from it, in the order given.
-    pub(crate) fn sums(&self, changes: &[Change<'_>], out: &mut [u64], task: &Task) -> Result<()> {
-        reduce::virtual_image(self.kernel, &self.held(), changes, out, task)
-    }
-    /// Bytes that hold the counts of each pixel, all shards together.
+    /// Bytes that hold the samples of each pixel, in the layout that the resident has by now.
     pub(crate) fn pixel_bytes(&self) -> Vec<u64> {
-        let held = self.held();
-        (0..self.max_widths.len()).map(|p| held.iter().map(|s| s.pixel_bytes(p)).sum()).collect()
+        ask!(self, held => held.pixel_bytes())
     }
-    /// `packed`, `bit-planes` or `mixed`.
     pub(crate) fn layout(&self) -> &'static str {
-        let held = self.held();
-        match held.iter().filter(|h| matches!(h.form, Form::Arranged(_))).count() {
-            0 => "packed",
-            n if n == held.len() => "bit-planes",
-            _ => "mixed",
-        }
-    }
-    fn resident_bytes(&self) -> u64 {
-        self.held().iter().map(|held| held.resident_bytes()).sum()
-    }
-    /// The largest count that the widths of a pixel allow.
-    pub(crate) fn max_count_of(&self, pixel: u32) -> u64 {
-        max_count(self.max_widths[pixel as usize])
+        ask!(self, held => held.layout())
     }
     /// One entry per detector pixel.
     pub(crate) fn excluded(&self) -> &[bool] {
-        &self.frames.excluded
+        ask!(self, held => held.excluded())
     }
-
-    fn held(&self) -> Vec<Arc<Held>> {
-        self.shards.iter().map(read).collect()
-    }
-
-    /// The largest admitted count that the widths allow.
-    fn max_value(&self) -> u64 {
-        let admitted = self.max_widths.iter().zip(&self.frames.excluded).filter(|(_, excluded)| !**excluded);
-        admitted.map(|(&w, _)| max_count(w)).max().unwrap_or(0)
-    }
-}
-
-fn read(slot: &RwLock<Arc<Held>>) -> Arc<Held> {
-    slot.read().unwrap_or_else(PoisonError::into_inner).clone()
-}
-
-impl Shards for Resident {
-    fn with(&self, ordinal: usize, use_it: &mut dyn FnMut(&Held)) -> Result<()> {
-        use_it(&read(&self.shards[ordinal]));
-        Ok(())
+    fn products(&self) -> &dyn Products {
+        match &self.0 {
+            Contents::Counts(counts) => counts.as_ref(),
+            Contents::Floats(floats) => floats.as_ref(),
+        }
     }
 }
 
 impl Products for Resident {
     fn shape(&self) -> Shape4 {
-        self.frames.shape
+        self.products().shape()
     }
     fn exclusions(&self) -> &Exclusions {
-        &self.frames.exclusions
+        self.products().exclusions()
     }
     fn sample_type(&self) -> SampleType {
-        self.frames.raw_type()
+        self.products().sample_type()
     }
     fn working_type(&self) -> SampleType {
-        self.frames.working.sample_type()
+        self.products().working_type()
     }
-
-    /// The sum is u32 when the widths of the selected pixels prove that it fits, else u64.
     fn virtual_image(&self, mask: &DetectorMask, task: &Task) -> Result<SumImage> {
-        mask.check_shape(self.frames.shape.detector)?;
-        let selected: Vec<u32> =
-            mask.selected().iter().copied().filter(|&p| !self.frames.excluded[p as usize]).collect();
-        let bound: u128 = selected.iter().map(|&p| u128::from(max_count(self.max_widths[p as usize]))).sum();
-        let mut sums = vec![0; self.frames.shape.scan.positions()];
-        self.sums(&[(Sign::Add, &selected)], &mut sums, task)?;
-        Ok(SumImage { shape: self.frames.shape.scan, values: Sums::with_bound(sums, bound) })
+        self.products().virtual_image(mask, task)
     }
-
     fn pattern_sum(&self, task: &Task) -> Result<PatternSum> {
-        let positions = self.frames.shape.scan.positions() as u64;
-        PatternSum::check_bound(positions, self.max_value())?;
-        let sums = reduce::pattern_sum(self.kernel, &self.held(), &self.frames.excluded, task)?;
-        Ok(PatternSum { shape: self.frames.shape.detector, sums: sums.into(), positions })
+        self.products().pattern_sum(task)
     }
-
     fn moments(&self, task: &Task) -> Result<Moments> {
-        let detector = self.frames.shape.detector;
-        Moments::check_bound(detector, self.max_value())?;
-        let size = (detector.rows(), detector.cols());
-        let m = reduce::moments(self.kernel, &self.held(), size, &self.frames.excluded, task)?;
-        Ok(Moments {
-            shape: self.frames.shape.scan,
-            total: m.total.into(),
-            row: m.row.into(),
-            col: m.col.into(),
-        })
+        self.products().moments(task)
     }
-
     fn selection_sum(&self, selection: &ScanSelection, task: &Task) -> Result<PatternSum> {
-        let shape = self.frames.shape;
-        selection.check_scan(shape.scan)?;
-        PatternSum::check_bound(selection.positions(), self.max_value())?;
-        let mut sums = vec![0u64; shape.detector.pixels()];
-        let mut first = 0;
-        for held in self.held() {
-            let scans = first..first + held.scans() as u64;
-            first = scans.end;
-            if let Some(chosen) = Chosen::in_shard(selection, scans) {
-                selected::add(self.kernel, &held, &chosen, &self.frames.excluded, &mut sums, task)?;
-            }
-        }
-        Ok(PatternSum { shape: shape.detector, sums: sums.into(), positions: selection.positions() })
+        self.products().selection_sum(selection, task)
     }
-
     fn working_frame(&self, row: usize, col: usize) -> Result<Samples> {
-        self.frames.frame(&self.frames.working, (row, col), self)
+        self.products().working_frame(row, col)
     }
     fn raw_frame(&self, row: usize, col: usize) -> Result<Samples> {
-        self.frames.frame(self.frames.raw()?, (row, col), self)
+        self.products().raw_frame(row, col)
     }
     fn raw_positions(&self, first: u64, into: SamplesMut<'_>, task: &Task) -> Result<()> {
-        self.frames.positions(self.frames.raw()?, first, into, task, self)
+        self.products().raw_positions(first, into, task)
     }
     fn working_positions(&self, first: u64, into: SamplesMut<'_>, task: &Task) -> Result<()> {
-        self.frames.positions(&self.frames.working, first, into, task, self)
+        self.products().working_positions(first, into, task)
     }
 }

@@ -33,6 +33,10 @@ impl Chosen {
         }
         bits.iter().any(|&b| b != 0).then_some(Chosen(bits))
     }
+    /// One bit for each scan position, in whole blocks of 512.
+    pub(crate) fn bits(&self) -> &[[u32; PLANE_WORDS]] {
+        self.0.as_chunks().0
+    }
     /// 1 or 0 for each scan position, and for the padding of the last tile.
     fn factors(&self, shard: &PackedShard) -> Vec<u16> {
         let scans = shard.tiles() * shard.profile().tile_scans();

@@ -1,13 +1,15 @@
 //! Sessions: a virtual detector that moves over a resident, its image updated by the pixels that changed.
 //!
-//! Whichever way an update is made, the sums are those of summing the mask anew: they are integers, so nothing drifts.
+//! Whichever way an update is made, the sums are those of summing the mask anew, bit for bit: integers, and sums of floats
+//! that are exact in two parts, do not drift; where a sum of floats is not, it is made anew.
 //! A session owns two maps of sums; the new one becomes the current one only when it is complete.
 
-use crate::reduce::Sign;
+use crate::maps::{Filling, Map};
+use crate::resident::Contents;
 use crate::{EngineCode, Resident};
 use std::sync::Arc;
 use stempack_model::{Error, Result, Task};
-use stempack_products::{DetectorMask, Products, SumImage, Sums};
+use stempack_products::{DetectorMask, Products, SumImage};
 
 /// How an update was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +43,7 @@ pub struct UpdateReport {
     pub mode: UpdateMode,
     /// Pixels that were read: selected, changed or complementary ones.
     pub processed_pixels: usize,
-    /// Bytes that hold their counts.
+    /// Bytes that hold their samples.
     pub touched_bytes: u64,
     /// Fourier transforms that were computed: a virtual image needs none.
     pub fft_transforms: u64,
@@ -59,9 +61,9 @@ pub struct DetectorSession {
     admitted_cost: u64,
     current: State,
     /// Sums over all admitted pixels, once somebody asked for them.
-    total: Option<Vec<u64>>,
+    total: Option<Map>,
     /// The map that the next update fills.
-    spare: Vec<u64>,
+    spare: Option<Map>,
     generation: u64,
 }
 
@@ -69,14 +71,14 @@ struct State {
     selected: Vec<bool>,
     /// What summing the selected pixels costs.
     cost: u64,
-    sums: Vec<u64>,
+    sums: Map,
 }
 
 /// An update that is computed and not yet visible.
 pub struct Prepared {
     selected: Vec<bool>,
     cost: u64,
-    sums: Option<Vec<u64>>,
+    sums: Option<Map>,
     report: UpdateReport,
 }
 
@@ -93,7 +95,6 @@ impl DetectorSession {
     /// Begins with an empty mask, whose sums are zero.
     pub fn new(resident: Arc<Resident>) -> Self {
         let shape = resident.shape();
-        let positions = shape.scan.positions();
         let mut session = DetectorSession {
             pixel_bytes: Vec::new(),
             layout: "",
@@ -101,10 +102,10 @@ impl DetectorSession {
             current: State {
                 selected: vec![false; shape.detector.pixels()],
                 cost: 0,
-                sums: vec![0; positions],
+                sums: Map::new(&resident),
             },
             total: None,
-            spare: Vec::new(),
+            spare: None,
             generation: 0,
             resident,
         };
@@ -125,17 +126,21 @@ impl DetectorSession {
     pub fn resident(&self) -> &Arc<Resident> {
         &self.resident
     }
-    /// The image of the current mask: u32 when the widths of the selected pixels prove that it fits, else u64.
+    /// The image of the current mask: of counts u32 when the widths of the selected pixels prove that it fits, else u64;
+    /// of floats f64.
     pub fn image(&self) -> SumImage {
-        let bound = of(&self.current.selected).map(|p| u128::from(self.resident.max_count_of(p))).sum();
-        SumImage {
-            shape: self.resident.shape().scan,
-            values: Sums::with_bound(self.current.sums.clone(), bound),
-        }
+        let bound = || match &self.resident.0 {
+            Contents::Counts(counts) => {
+                of(&self.current.selected).map(|p| u128::from(counts.max_count_of(p))).sum()
+            }
+            Contents::Floats(_) => 0,
+        };
+        SumImage { shape: self.resident.shape().scan, values: self.current.sums.values(bound) }
     }
-    /// The exact sums of the current mask, row-major over the scan.
-    pub fn sums(&self) -> &[u64] {
-        &self.current.sums
+    /// The exact sums of the current mask, row-major over the scan; `None` of floats, whose sums are in
+    /// [`image`](Self::image).
+    pub fn sums(&self) -> Option<&[u64]> {
+        self.current.sums.counts()
     }
 
     /// Computes the sums over all admitted pixels, after which an update may subtract from them.
@@ -145,8 +150,9 @@ impl DetectorSession {
     pub fn prepare_total(&mut self, task: &Task) -> Result<()> {
         if self.total.is_none() {
             let admitted: Vec<u32> = self.admitted().collect();
-            let mut total = vec![0; self.current.sums.len()];
-            self.resident.sums(&[(Sign::Add, &admitted)], &mut total, task)?;
+            let mut total = Map::new(&self.resident);
+            let filling = Filling { before: None, add: &admitted, take: &[], all: &Vec::new };
+            total.fill(&self.resident, &filling, task)?;
             self.total = Some(total);
         }
         Ok(())
@@ -175,12 +181,11 @@ impl DetectorSession {
         let choice = self.choose(&selected, rebase);
         let mut sums = None;
         if choice.mode != UpdateMode::Unchanged {
-            let mut map = std::mem::take(&mut self.spare);
-            map.clear();
-            match self.fill(&choice, &mut map, task) {
+            let mut map = self.spare.take().unwrap_or_else(|| Map::new(&self.resident));
+            match self.fill(&choice, &selected, &mut map, task) {
                 Ok(()) => sums = Some(map),
                 Err(error) => {
-                    self.spare = map;
+                    self.spare = Some(map);
                     return Err(error);
                 }
             }
@@ -202,19 +207,20 @@ impl DetectorSession {
         self.current.selected = prepared.selected;
         self.current.cost = prepared.cost;
         if let Some(sums) = prepared.sums {
-            self.spare = std::mem::replace(&mut self.current.sums, sums);
+            self.spare = Some(std::mem::replace(&mut self.current.sums, sums));
         }
         prepared.report
     }
 
-    fn fill(&self, choice: &Choice, map: &mut Vec<u64>, task: &Task) -> Result<()> {
-        match choice.mode {
-            UpdateMode::Rebase => map.resize(self.current.sums.len(), 0),
-            UpdateMode::Complement => map.extend(self.total.iter().flatten()),
-            UpdateMode::Delta | UpdateMode::Unchanged => map.extend(&self.current.sums),
-        }
-        // Added first, so that no sum is ever below zero.
-        self.resident.sums(&[(Sign::Add, &choice.add), (Sign::Take, &choice.take)], map, task)
+    fn fill(&self, choice: &Choice, selected: &[bool], map: &mut Map, task: &Task) -> Result<()> {
+        let before = match choice.mode {
+            UpdateMode::Rebase => None,
+            UpdateMode::Complement => self.total.as_ref(),
+            UpdateMode::Delta | UpdateMode::Unchanged => Some(&self.current.sums),
+        };
+        let all = || of(selected).collect();
+        let filling = Filling { before, add: &choice.add, take: &choice.take, all: &all };
+        map.fill(&self.resident, &filling, task)
     }
 
     fn admitted(&self) -> impl Iterator<Item = u32> + '_ {

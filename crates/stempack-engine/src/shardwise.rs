@@ -1,11 +1,11 @@
 //! A pack read shard by shard: the answers of a resident with one shard in memory at a time.
 
+use crate::counted::staged_bytes;
 use crate::cpu::Kernel;
 use crate::error::EngineCode;
 use crate::frames::{Frames, Shards};
 use crate::held::Held;
 use crate::reduce::{self, Sign, max_count};
-use crate::resident::staged_bytes;
 use crate::selected::{self, Chosen};
 use std::sync::{Arc, Mutex, PoisonError};
 use stempack_codecs::counts::Counts;

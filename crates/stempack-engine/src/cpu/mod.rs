@@ -1,9 +1,11 @@
-//! Kernels with their choice at run time: over packed tiles ([`Kernel::add_tiles`]) and over bit planes ([`planes`]).
+//! Kernels with their choice at run time: over packed tiles ([`Kernel::add_tiles`]), over bit planes ([`planes`]) and over
+//! blocks of floats ([`floats`]).
 //!
 //! Scalar twin: [`scalar`]; AVX2: [`avx2`]. A test holds them equal for every width.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+pub mod floats;
 pub mod planes;
 mod scalar;
 

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
 
+mod float_sessions;
+mod floats;
 mod originals;
 mod residency;
 mod selections;

@@ -73,8 +73,8 @@ fn marks_of_excluded_pixels_are_given_back() {
     assert_eq!(error.code(), "count_too_large");
     let error = refused(MemorySource::new((1, 2), (1, 1), Samples::I16(vec![0, -1])));
     assert_eq!(error.code(), "count_too_large");
-    let error = refused(MemorySource::new((1, 2), (1, 1), Samples::F32(vec![0.0, 1.0])));
-    assert_eq!(error.code(), "count_too_large");
+    let error = refused(MemorySource::new((1, 2), (1, 1), Samples::F64(vec![0.0, 1.0])));
+    assert_eq!(error.code(), "resident_sample_type");
 }
 
 #[test]

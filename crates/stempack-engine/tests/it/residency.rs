@@ -26,7 +26,7 @@ impl Progress for CancelAfter {
     fn finish(&self) {}
 }
 
-fn cancelled_after(after: u64) -> Task {
+pub(crate) fn cancelled_after(after: u64) -> Task {
     let flag = Arc::new(AtomicBool::new(false));
     let progress = CancelAfter { after, done: AtomicU64::new(0), flag: flag.clone() };
     Task::new().with_cancel(flag).with_progress(Arc::new(progress))
