@@ -132,29 +132,38 @@ pub fn validate_headers(
     Ok(maxima)
 }
 
-/// Words and largest width of one pixel whose literal widths and checkpoints have nothing wrong with them, 32 widths
-/// at a time. Scalar twin: the loop of [`validate_headers`].
+/// Words and largest width of one pixel whose literal widths and checkpoints have nothing wrong with them, 16 widths
+/// at a time as the nibbles of one number. Scalar twin: the loop of [`validate_headers`].
 fn sound_pixel(chain: &[u32], nibbles: &[u32], tiles: usize) -> Option<(u64, u8)> {
-    let (mut sum, mut max, mut wrong) = (0u64, [0u8; 16], false);
+    const LOW: u64 = 0x0f0f_0f0f_0f0f_0f0f;
+    let (mut sum, mut max, mut wrong) = (0u64, 0u64, false);
     // Four words are the widths between two checkpoints.
     for (k, words) in nibbles.chunks(4).enumerate() {
         wrong |= k > 0 && u64::from(chain[k]) != sum;
-        let mut bytes = [0u8; 16];
-        for (four, word) in bytes.chunks_exact_mut(4).zip(words) {
-            four.copy_from_slice(&word.to_le_bytes());
+        for pair in words.chunks(2) {
+            let pair = u64::from(pair[0]) | pair.get(1).map_or(0, |&word| u64::from(word) << 32);
+            let (low, high) = (pair & LOW, pair >> 4 & LOW);
+            // Eight bytes of at most 30: the product's highest byte is their sum.
+            sum += (low + high).wrapping_mul(0x0101_0101_0101_0101) >> 56;
+            max = larger(max, larger(low, high));
         }
-        let mut both = [0u8; 16];
-        for ((byte, both), max) in bytes.into_iter().zip(&mut both).zip(&mut max) {
-            let (low, high) = (byte & 15, byte >> 4);
-            *both = low + high;
-            *max = (*max).max(low).max(high);
-        }
-        sum += u64::from(both.into_iter().map(u16::from).sum::<u16>());
     }
-    let max = max.into_iter().max().unwrap_or(0);
+    for shift in [32, 16, 8] {
+        max = larger(max, max >> shift);
+    }
+    let max = max as u8;
     let used = tiles % 8;
     wrong |= used > 0 && nibbles.last().is_some_and(|last| last >> (4 * used) != 0);
     (!wrong && max <= 8).then_some((sum, max))
+}
+
+/// The larger of each pair of bytes, all of them below 128.
+#[inline]
+fn larger(a: u64, b: u64) -> u64 {
+    const TOP: u64 = 0x8080_8080_8080_8080;
+    let first = ((a | TOP) - b & TOP) >> 7;
+    let mask = first * 0xff;
+    a & mask | b & !mask
 }
 
 /// Eight nibbles as eight bytes.
