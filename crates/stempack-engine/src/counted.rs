@@ -10,6 +10,7 @@ use crate::selected::{self, Chosen};
 use rayon::prelude::*;
 use std::sync::{Arc, PoisonError, RwLock};
 use stempack_codecs::counts::Counts;
+use stempack_codecs::shard::Profile;
 use stempack_containers::Digest;
 use stempack_containers::pack::{PackFile, RawAccess};
 use stempack_model::{Error, Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
@@ -28,9 +29,11 @@ pub(crate) struct Counted {
     kernel: Kernel,
 }
 
-/// Shards that a thread loads at once: two, unless other threads would have nothing to do.
+/// Shards that a thread loads at once: two, unless other threads would have nothing to do, or what is stored has to lie in
+/// memory beside what becomes of it.
 fn together(pack: &PackFile) -> usize {
-    if pack.shards().len() >= 2 * rayon::current_num_threads() { 2 } else { 1 }
+    let many = pack.shards().len() >= 2 * rayon::current_num_threads();
+    if many && pack.profile() == Profile::U8 { 2 } else { 1 }
 }
 
 /// Stored bytes of the largest shard.
