@@ -161,9 +161,9 @@ fn sound_pixel(chain: &[u32], nibbles: &[u32], tiles: usize) -> Option<(u64, u8)
 #[inline]
 fn larger(a: u64, b: u64) -> u64 {
     const TOP: u64 = 0x8080_8080_8080_8080;
-    let first = ((a | TOP) - b & TOP) >> 7;
+    let first = (((a | TOP) - b) & TOP) >> 7;
     let mask = first * 0xff;
-    a & mask | b & !mask
+    (a & mask) | (b & !mask)
 }
 
 /// Eight nibbles as eight bytes.
