@@ -5,6 +5,7 @@ use crate::error::EngineCode;
 use crate::frames::Frames;
 use crate::held::{Form, Held};
 use crate::resident::Resident;
+use rayon::prelude::*;
 use std::sync::Arc;
 use stempack_codecs::planes::{BLOCK_SCANS, FrameTurner, PlaneBlock, PlaneShard, TURN_SCANS, header_words};
 use stempack_containers::pack::{FrameDecoder, RawAccess};
@@ -215,7 +216,8 @@ impl Reader {
         self.scans_done += scans;
         if self.turner.scans() == BLOCK_SCANS || self.scans_done == self.scans {
             let block = self.turner.finish();
-            self.max_widths.iter_mut().enumerate().for_each(|(p, m)| *m = (*m).max(block.width(p)));
+            let widths = self.max_widths.par_iter_mut().enumerate();
+            widths.with_min_len(1024).for_each(|(p, m)| *m = (*m).max(block.width(p)));
             self.blocks.push(block);
         }
         Ok(())

@@ -50,28 +50,30 @@ pub(super) fn write(planes: &[Plane], out: &mut [u32]) -> usize {
 unsafe fn write_with(planes: &[Plane], out: &mut [u32]) -> usize {
     // SAFETY: a plane is 64 bytes.
     let load = |plane: &Plane| unsafe { _mm512_loadu_si512(plane.as_ptr().cast()) };
-    let mut masks = [0; MAX_PLANES];
+    // The number of planes, and the mask of each.
+    let mut halves = [0u16; 2 * header_words(MAX_PLANES)];
     let mut width = 0;
-    for (k, plane) in planes.iter().enumerate() {
-        masks[k] = _mm512_test_epi32_mask(load(plane), load(plane));
-        if masks[k] != 0 {
-            width = k + 1;
+    for (k, plane) in (1..).zip(planes) {
+        halves[k] = _mm512_test_epi32_mask(load(plane), load(plane));
+        if halves[k] != 0 {
+            width = k;
         }
     }
     if width == 0 {
         return 0;
     }
+    halves[0] = width as u16;
+    // As long as any header: a length that is known costs less, and what is too much is overwritten.
+    for (word, halves) in out[..header_words(MAX_PLANES)].iter_mut().zip(halves.as_chunks::<2>().0) {
+        *word = u32::from(halves[0]) | u32::from(halves[1]) << 16;
+    }
     let mut at = header_words(width);
-    out[..at].fill(0);
-    out[0] = width as u32;
-    for (k, (plane, &mask)) in planes.iter().zip(&masks).enumerate().take(width) {
+    for (plane, &mask) in planes.iter().zip(&halves[1..]).take(width) {
         // SAFETY: `out` has room for masks, 16 full planes and a whole store behind them.
         unsafe {
             let words = _mm512_maskz_compress_epi32(mask, load(plane));
             _mm512_storeu_si512(out.as_mut_ptr().add(at).cast(), words);
         }
-        let half = k + 1;
-        out[half / 2] |= u32::from(mask) << (16 * (half % 2));
         at += mask.count_ones() as usize;
     }
     at

@@ -14,13 +14,21 @@ use rayon::prelude::*;
 pub const TURN_SCANS: usize = 64;
 /// Windows of a block.
 pub(super) const TURNS: usize = BLOCK_SCANS / TURN_SCANS;
-/// Pixels turned together: each frame lies on other pages of memory, so whole lines of the cache should be read there.
+/// Pixels of a group: two lines of the cache hold their counts in a frame.
 pub(super) const GROUP: usize = 64;
+/// Groups turned together: each frame lies on other pages of memory, so there should be much to be read there.
+pub(super) const STRIP: usize = 8;
 /// Groups whose streams one thread makes at once.
 const PART: usize = 16;
 
-/// 64 scans of one binary digit of 64 pixels.
-pub(super) type GroupPlane = [u64; GROUP];
+/// One binary digit of 64 pixels: for each window of the block, the words of all pixels.
+pub(super) type GroupPlane = [[u64; GROUP]; TURNS];
+/// Where one group is turned to.
+pub(super) struct Turned<'a> {
+    pub(super) planes: &'a mut [GroupPlane],
+    /// How many planes are written in this window; zero before.
+    pub(super) width: &'a mut u8,
+}
 /// The planes of 64 pixels.
 type GroupPixels = [[Plane; MAX_PLANES]; GROUP];
 
@@ -31,9 +39,9 @@ pub struct FrameTurner {
     scans: usize,
     /// The most planes of a pixel.
     depth: usize,
-    /// For each group of pixels, window of the block and plane.
-    words: Vec<GroupPlane>,
-    /// Planes of each group in each window; what `words` holds beyond is from another block.
+    /// The planes of each group of pixels; those that are not used take no memory, as nothing is written there.
+    planes: Vec<GroupPlane>,
+    /// Planes of each group in each window; what `planes` holds beyond is from another block.
     widths: Vec<[u8; TURNS]>,
     /// Where the streams of consecutive groups are written before it is known how long all are.
     parts: Vec<BlockBuilder>,
@@ -59,7 +67,7 @@ impl FrameTurner {
             pixels,
             scans: 0,
             depth,
-            words: vec![[0; GROUP]; groups * TURNS * depth],
+            planes: vec![[[0; GROUP]; TURNS]; groups * depth],
             widths: vec![[0; TURNS]; groups],
             parts: (0..groups.div_ceil(PART)).map(|_| BlockBuilder::new(GROUP * PART)).collect(),
             turn,
@@ -67,8 +75,8 @@ impl FrameTurner {
     }
     /// Bytes held in memory at most.
     pub fn held_bytes(pixels: usize, max_width: u8) -> u64 {
-        let planes = TURNS * usize::from(max_width).next_multiple_of(8);
-        (pixels.div_ceil(GROUP) * (planes * size_of::<GroupPlane>() + TURNS)) as u64
+        let depth = usize::from(max_width).next_multiple_of(8);
+        (pixels.div_ceil(GROUP) * (depth * size_of::<GroupPlane>() + TURNS)) as u64
     }
     /// Scans of the block that is being made.
     pub fn scans(&self) -> usize {
@@ -86,20 +94,21 @@ impl FrameTurner {
         assert!(self.scans.is_multiple_of(TURN_SCANS) && self.scans < BLOCK_SCANS);
         assert!(usize::from(S::MAX_WIDTH) <= depth);
         let window = self.scans / TURN_SCANS;
-        let groups = self.words.par_chunks_exact_mut(TURNS * depth).zip(&mut self.widths);
-        groups.enumerate().for_each(|(group, (words, widths))| {
-            let planes = &mut words[window * depth..][..depth];
-            let first = GROUP * group;
-            let own = GROUP.min(pixels - first);
-            widths[window] = if own == GROUP && scans == TURN_SCANS {
-                turn.turn(&frames[first..], pixels, planes)
-            } else {
-                let mut square = [[S::default(); GROUP]; TURN_SCANS];
-                for (to, from) in square.iter_mut().zip(frames.chunks_exact(pixels)) {
-                    to[..own].copy_from_slice(&from[first..first + own]);
-                }
-                turn.turn(square.as_flattened(), GROUP, planes)
-            };
+        let strips = self.planes.par_chunks_mut(STRIP * depth).zip(self.widths.par_chunks_mut(STRIP));
+        strips.enumerate().for_each(|(strip, (planes, widths))| {
+            let groups = planes.chunks_exact_mut(depth).zip(widths);
+            let mut groups: Vec<_> =
+                groups.map(|(planes, widths)| Turned { planes, width: &mut widths[window] }).collect();
+            let (first, whole) = (STRIP * GROUP * strip, GROUP * groups.len());
+            if first + whole <= pixels && scans == TURN_SCANS {
+                return turn.turn(&frames[first..], pixels, window, &mut groups);
+            }
+            let mut padded = vec![S::default(); TURN_SCANS * whole];
+            for (to, from) in padded.chunks_exact_mut(whole).zip(frames.chunks_exact(pixels)) {
+                let own = whole.min(pixels - first);
+                to[..own].copy_from_slice(&from[first..first + own]);
+            }
+            turn.turn(&padded, whole, window, &mut groups);
         });
         self.scans += scans;
     }
@@ -110,13 +119,16 @@ impl FrameTurner {
     /// When there are none, or the block grows beyond 16 GiB.
     pub fn finish(&mut self) -> PlaneBlock {
         assert!(self.scans > 0);
-        let groups = self.words.par_chunks(PART * TURNS * self.depth).zip(self.widths.par_chunks(PART));
+        let groups = self.planes.par_chunks(PART * self.depth).zip(self.widths.par_chunks(PART));
         let parts = self.parts.par_iter_mut().zip(groups).enumerate();
-        parts.for_each(|(part, (builder, (words, widths)))| {
-            builder.clear();
-            let pixels = (PART * GROUP).min(self.pixels - part * PART * GROUP);
-            write_part(self.turn, words, widths, pixels, builder);
-        });
+        parts.for_each_init(
+            || Box::new([[[0; PLANE_WORDS]; MAX_PLANES]; GROUP]),
+            |own, (part, (builder, (planes, widths)))| {
+                builder.clear();
+                let pixels = (PART * GROUP).min(self.pixels - part * PART * GROUP);
+                write_part(self.turn, planes, widths, pixels, own, builder);
+            },
+        );
         let block = join(self.scans, &self.parts);
         self.scans = 0;
         self.widths.fill([0; TURNS]);
@@ -124,21 +136,24 @@ impl FrameTurner {
     }
 }
 
-/// The streams of consecutive pixels.
-fn write_part(turn: Turn, words: &[GroupPlane], widths: &[[u8; TURNS]], pixels: usize, to: &mut BlockBuilder) {
-    let mut planes: GroupPixels = [[[0; PLANE_WORDS]; MAX_PLANES]; GROUP];
-    let group_words = words.len() / widths.len();
-    let depth = group_words / TURNS;
+/// Appends the streams of consecutive groups, `pixels` in all; `own` may hold anything.
+fn write_part(
+    turn: Turn,
+    planes: &[GroupPlane],
+    widths: &[[u8; TURNS]],
+    pixels: usize,
+    own: &mut GroupPixels,
+    to: &mut BlockBuilder,
+) {
     let mut rest = pixels;
-    for (words, widths) in words.chunks_exact(group_words).zip(widths) {
+    for (planes, widths) in planes.chunks_exact(planes.len() / widths.len()).zip(widths) {
         let width = widths.iter().copied().max().unwrap_or(0).into();
-        for k in 0..width {
-            let turns = std::array::from_fn(|t| {
-                if k < widths[t].into() { &words[t * depth + k] } else { &[0; GROUP] }
-            });
-            turn.gather(turns, k, &mut planes);
+        for (k, plane) in planes.iter().enumerate().take(width) {
+            let windows =
+                std::array::from_fn(|t| if k < widths[t].into() { &plane[t] } else { &[0; GROUP] });
+            turn.gather(windows, k, own);
         }
-        for planes in planes.iter().take(rest) {
+        for planes in own.iter().take(rest) {
             to.push_planes(&planes[..width]);
         }
         rest = rest.saturating_sub(GROUP);
@@ -160,16 +175,16 @@ impl Turn {
         }
         Turn::Scalar
     }
-    /// Writes the planes of the first 64 pixels of 64 frames, as many as are not zero, and returns how many.
-    fn turn<S: TileSample>(self, frames: &[S], stride: usize, planes: &mut [GroupPlane]) -> u8 {
+    /// Turns 64 frames, the `window`th of the block, of as many pixels as `groups` have.
+    fn turn<S: TileSample>(self, frames: &[S], stride: usize, window: usize, groups: &mut [Turned<'_>]) {
         match self {
-            Turn::Scalar => turn_scalar(frames, stride, planes),
+            Turn::Scalar => turn_scalar(frames, stride, window, groups),
             #[cfg(target_arch = "x86_64")]
-            Turn::Avx512 => turn_x86::turn(frames, stride, planes),
+            Turn::Avx512 => turn_x86::turn(frames, stride, window, groups),
         }
     }
     /// Plane `k` of 64 pixels from its words of 64 scans.
-    fn gather(self, turns: [&GroupPlane; TURNS], k: usize, pixels: &mut GroupPixels) {
+    fn gather(self, turns: [&[u64; GROUP]; TURNS], k: usize, pixels: &mut GroupPixels) {
         match self {
             Turn::Scalar => gather_scalar(turns, k, pixels),
             #[cfg(target_arch = "x86_64")]
@@ -178,23 +193,23 @@ impl Turn {
     }
 }
 
-fn turn_scalar<S: TileSample>(frames: &[S], stride: usize, planes: &mut [GroupPlane]) -> u8 {
-    let rows = || frames.chunks(stride).map(|row| &row[..GROUP]);
-    let or = rows().flatten().fold(0, |or, &count| or | count.into());
-    let width = bit_length(or);
-    for (k, plane) in planes.iter_mut().enumerate().take(width.into()) {
-        plane.fill(0);
-        for (scan, row) in rows().enumerate() {
-            for (word, &count) in plane.iter_mut().zip(row) {
-                let count: u16 = count.into();
-                *word |= u64::from(count >> k & 1) << scan;
+fn turn_scalar<S: TileSample>(frames: &[S], stride: usize, window: usize, groups: &mut [Turned<'_>]) {
+    for (n, group) in groups.iter_mut().enumerate() {
+        let rows = || frames.chunks(stride).map(|row| &row[GROUP * n..][..GROUP]);
+        *group.width = bit_length(rows().flatten().fold(0, |or, &count| or | count.into()));
+        for (k, plane) in group.planes.iter_mut().enumerate().take((*group.width).into()) {
+            plane[window].fill(0);
+            for (scan, row) in rows().enumerate() {
+                for (word, &count) in plane[window].iter_mut().zip(row) {
+                    let count: u16 = count.into();
+                    *word |= u64::from(count >> k & 1) << scan;
+                }
             }
         }
     }
-    width
 }
 
-fn gather_scalar(turns: [&GroupPlane; TURNS], k: usize, pixels: &mut GroupPixels) {
+fn gather_scalar(turns: [&[u64; GROUP]; TURNS], k: usize, pixels: &mut GroupPixels) {
     for (t, words) in turns.into_iter().enumerate() {
         for (pixel, word) in pixels.iter_mut().zip(words) {
             pixel[k][2 * t] = *word as u32;

@@ -8,7 +8,7 @@
 //! Scalar twins: `turn_scalar` and `gather_scalar` in `frames.rs`.
 #![expect(unsafe_code, reason = "SIMD loads, stores and calls of functions that need detected CPU features")]
 
-use super::frames::{GROUP, GroupPlane, TURN_SCANS, TURNS};
+use super::frames::{GROUP, GroupPlane, STRIP, TURN_SCANS, TURNS, Turned};
 use super::{MAX_PLANES, Plane};
 use std::arch::x86_64::*;
 
@@ -20,16 +20,21 @@ pub(super) fn detected() -> bool {
         && is_x86_feature_detected!("gfni")
 }
 
-/// Writes the planes of 64 pixels, as many as are not zero, and returns how many; counts of `S` are 8 or 16 bits wide.
-pub(super) fn turn<S: Copy>(frames: &[S], stride: usize, planes: &mut [GroupPlane]) -> u8 {
-    assert!(stride >= GROUP && frames.len() >= (TURN_SCANS - 1) * stride + GROUP);
-    assert!(planes.len() >= 8 * size_of::<S>() && detected());
+/// Turns 64 frames, the `window`th of the block, of as many pixels as `groups` have; counts of `S` are 8 or 16 bits wide.
+pub(super) fn turn<S: Copy>(frames: &[S], stride: usize, window: usize, groups: &mut [Turned<'_>]) {
+    let pixels = GROUP * groups.len();
+    assert!(groups.len() <= STRIP && stride >= pixels && frames.len() >= (TURN_SCANS - 1) * stride + pixels);
+    assert!(window < TURNS && detected());
     let frames = frames.as_ptr().cast();
     // SAFETY: the features were asked for, and the room was checked, just above.
     unsafe {
         match size_of::<S>() {
-            1 => turn_with::<1>(frames, stride, planes),
-            2 => turn_with::<2>(frames, 2 * stride, planes),
+            1 => _ = turn_bytes::<1>(frames, stride, window, 0, groups),
+            2 => {
+                if turn_bytes::<2>(frames, 2 * stride, window, 0, groups) {
+                    turn_bytes::<2>(frames, 2 * stride, window, 1, groups);
+                }
+            }
             bytes => unreachable!("counts of {bytes} bytes"),
         }
     }
@@ -66,81 +71,78 @@ fn shuffle(mut r: [__m512i; 8]) -> [__m512i; 8] {
     r
 }
 
+/// Turns byte `half` of each count, after those before it, and says whether there is more.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-unsafe fn turn_with<const BYTES: usize>(
+unsafe fn turn_bytes<const BYTES: usize>(
     frames: *const u8,
     stride_bytes: usize,
-    planes: &mut [GroupPlane],
-) -> u8 {
+    window: usize,
+    half: usize,
+    groups: &mut [Turned<'_>],
+) -> bool {
     let zero = _mm512_setzero_si512();
     // SAFETY: 64 indices are 64 bytes.
-    let pick = Pick::<BYTES>::BYTE.map(|pick| unsafe { _mm512_loadu_si512(pick.as_ptr().cast()) });
+    let pick = unsafe { _mm512_loadu_si512(Pick::<BYTES>::BYTE[half].as_ptr().cast()) };
     // The operand of a matrix product is taken last row first.
     let unit = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
-    // octets[h][i][g]: of the pixels 8 i to 8 i + 7 the bytes that hold bit k of byte h at the scans 8 g to 8 g + 7.
-    let mut octets = [[[zero; 8]; 8]; BYTES];
-    let mut or = [zero; BYTES];
+    // octets[n][g][i]: bit k of the pixels 8 i to 8 i + 7 of a group at the scans 8 g to 8 g + 7.
+    let mut octets = [[[zero; 8]; 8]; STRIP];
+    let mut own = [zero; STRIP];
+    let mut all = zero;
     for g in 0..8 {
-        for s in 0..8 {
-            // Rows lie so far apart that nothing but this has the next group at hand; any address may be prefetched.
-            let next = frames.wrapping_add((8 * g + s) * stride_bytes + GROUP * BYTES);
-            _mm_prefetch::<_MM_HINT_T0>(next.cast());
-            if BYTES == 2 {
-                _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(64).cast());
-            }
-        }
-        for half in 0..BYTES {
+        for n in 0..groups.len() {
+            let mut or = zero;
             let rows: [__m512i; 8] = std::array::from_fn(|s| {
-                // SAFETY: the caller has checked that 64 counts of 64 frames lie there.
+                // SAFETY: the caller has checked that 64 frames of as many counts lie there.
                 unsafe {
-                    let row = frames.add((8 * g + 7 - s) * stride_bytes);
-                    let low = _mm512_loadu_si512(row.cast());
-                    let high = if BYTES == 2 { _mm512_loadu_si512(row.add(64).cast()) } else { low };
-                    _mm512_permutex2var_epi8(low, pick[half], high)
+                    let row = frames.add((8 * g + 7 - s) * stride_bytes + n * GROUP * BYTES);
+                    let a = _mm512_loadu_si512(row.cast());
+                    let b = if BYTES == 2 { _mm512_loadu_si512(row.add(64).cast()) } else { a };
+                    or = _mm512_or_si512(or, _mm512_or_si512(a, b));
+                    _mm512_permutex2var_epi8(a, pick, b)
                 }
             });
-            let any = rows.iter().fold(zero, |or, &v| _mm512_or_si512(or, v));
-            if _mm512_test_epi64_mask(any, any) == 0 {
-                continue;
-            }
-            or[half] = _mm512_or_si512(or[half], any);
-            for (i, pixels) in shuffle(rows).into_iter().enumerate() {
-                octets[half][i][g] = _mm512_gf2p8affine_epi64_epi8::<0>(unit, pixels);
+            if _mm512_test_epi64_mask(or, or) != 0 {
+                all = _mm512_or_si512(all, or);
+                own[n] = rows.iter().fold(own[n], |or, &v| _mm512_or_si512(or, v));
+                octets[n][g] = shuffle(rows).map(|pixels| _mm512_gf2p8affine_epi64_epi8::<0>(unit, pixels));
             }
         }
     }
-    let mut width = 0;
-    for (half, &or) in or.iter().enumerate() {
+    for ((octets, or), group) in octets.iter().zip(own).zip(groups) {
         let or = (_mm512_reduce_or_epi64(or) as u64).to_le_bytes().iter().fold(0, |or, byte| or | byte);
-        if or != 0 {
-            width = 8 * half + 8 - or.leading_zeros() as usize;
+        let width = 8 - or.leading_zeros() as usize;
+        if width == 0 {
+            continue;
         }
-    }
-    for (octets, planes) in octets.iter().zip(planes[..width].chunks_mut(8)) {
-        for (i, &octet) in octets.iter().enumerate() {
+        for plane in &mut group.planes[(*group.width).into()..8 * half] {
+            plane[window] = [0; GROUP];
+        }
+        *group.width = (8 * half + width) as u8;
+        for i in 0..8 {
             // Digits of the register now: odd pixel, and two of the plane, whose lowest one tells the halves of a lane.
-            let r = shuffle(octet);
-            for (k, plane) in planes.iter_mut().enumerate() {
+            let r = shuffle(std::array::from_fn(|g| octets[g][i]));
+            for (k, plane) in group.planes[8 * half..][..width].iter_mut().enumerate() {
                 let (even, odd) = (r[k / 2], r[4 + k / 2]);
                 let words =
                     if k % 2 == 0 { _mm512_unpacklo_epi64(even, odd) } else { _mm512_unpackhi_epi64(even, odd) };
                 // SAFETY: eight words from the eighth of `i` on lie in a plane of 64.
-                unsafe { _mm512_storeu_si512(plane.as_mut_ptr().add(8 * i).cast(), words) };
+                unsafe { _mm512_storeu_si512(plane[window].as_mut_ptr().add(8 * i).cast(), words) };
             }
         }
     }
-    width as u8
+    BYTES == 2 && _mm512_test_epi16_mask(all, _mm512_set1_epi16(0xff00_u16 as i16)) != 0
 }
 
 /// Plane `k` of 64 pixels from its words of 64 scans.
-pub(super) fn gather(turns: [&GroupPlane; TURNS], k: usize, pixels: &mut [[Plane; MAX_PLANES]; GROUP]) {
+pub(super) fn gather(turns: [&[u64; GROUP]; TURNS], k: usize, pixels: &mut [[Plane; MAX_PLANES]; GROUP]) {
     assert!(k < MAX_PLANES && detected());
     // SAFETY: the features were asked for just above.
     unsafe { gather_with(turns, k, pixels) }
 }
 
 #[target_feature(enable = "avx512f")]
-unsafe fn gather_with(turns: [&GroupPlane; TURNS], k: usize, pixels: &mut [[Plane; MAX_PLANES]; GROUP]) {
+unsafe fn gather_with(turns: [&[u64; GROUP]; TURNS], k: usize, pixels: &mut [[Plane; MAX_PLANES]; GROUP]) {
     for (i, pixels) in pixels.chunks_exact_mut(8).enumerate() {
         // SAFETY: eight words from the eighth of `i` on lie in a plane of 64.
         let mut r = turns.map(|words| unsafe { _mm512_loadu_si512(words.as_ptr().add(8 * i).cast()) });
