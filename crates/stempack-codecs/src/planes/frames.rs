@@ -23,6 +23,8 @@ const PART: usize = 16;
 
 /// One binary digit of 64 pixels: for each window of the block, the words of all pixels.
 pub(super) type GroupPlane = [[u64; GROUP]; TURNS];
+/// Words of a plane of a group.
+const PLANE: usize = TURNS * GROUP;
 /// Where one group is turned to.
 pub(super) struct Turned<'a> {
     pub(super) planes: &'a mut [GroupPlane],
@@ -39,9 +41,10 @@ pub struct FrameTurner {
     scans: usize,
     /// The most planes of a pixel.
     depth: usize,
-    /// The planes of each group of pixels; those that are not used take no memory, as nothing is written there.
-    planes: Vec<GroupPlane>,
-    /// Planes of each group in each window; what `planes` holds beyond is from another block.
+    /// The planes of each group of pixels. Planes that no count has are never touched, so that the system need not give
+    /// pages for them; that is why these are plain numbers, which a new vector takes as they come.
+    words: Vec<u64>,
+    /// Planes of each group in each window; what `words` holds beyond is from another block.
     widths: Vec<[u8; TURNS]>,
     /// Where the streams of consecutive groups are written before it is known how long all are.
     parts: Vec<BlockBuilder>,
@@ -67,7 +70,7 @@ impl FrameTurner {
             pixels,
             scans: 0,
             depth,
-            planes: vec![[[0; GROUP]; TURNS]; groups * depth],
+            words: vec![0; groups * depth * PLANE],
             widths: vec![[0; TURNS]; groups],
             parts: (0..groups.div_ceil(PART)).map(|_| BlockBuilder::new(GROUP * PART)).collect(),
             turn,
@@ -94,8 +97,9 @@ impl FrameTurner {
         assert!(self.scans.is_multiple_of(TURN_SCANS) && self.scans < BLOCK_SCANS);
         assert!(usize::from(S::MAX_WIDTH) <= depth);
         let window = self.scans / TURN_SCANS;
-        let strips = self.planes.par_chunks_mut(STRIP * depth).zip(self.widths.par_chunks_mut(STRIP));
-        strips.enumerate().for_each(|(strip, (planes, widths))| {
+        let strips = self.words.par_chunks_mut(STRIP * depth * PLANE).zip(self.widths.par_chunks_mut(STRIP));
+        strips.enumerate().for_each(|(strip, (words, widths))| {
+            let planes = words.as_chunks_mut().0.as_chunks_mut().0;
             let groups = planes.chunks_exact_mut(depth).zip(widths);
             let mut groups: Vec<_> =
                 groups.map(|(planes, widths)| Turned { planes, width: &mut widths[window] }).collect();
@@ -119,14 +123,14 @@ impl FrameTurner {
     /// When there are none, or the block grows beyond 16 GiB.
     pub fn finish(&mut self) -> PlaneBlock {
         assert!(self.scans > 0);
-        let groups = self.planes.par_chunks(PART * self.depth).zip(self.widths.par_chunks(PART));
+        let groups = self.words.par_chunks(PART * self.depth * PLANE).zip(self.widths.par_chunks(PART));
         let parts = self.parts.par_iter_mut().zip(groups).enumerate();
         parts.for_each_init(
             || Box::new([[[0; PLANE_WORDS]; MAX_PLANES]; GROUP]),
-            |own, (part, (builder, (planes, widths)))| {
+            |own, (part, (builder, (words, widths)))| {
                 builder.clear();
                 let pixels = (PART * GROUP).min(self.pixels - part * PART * GROUP);
-                write_part(self.turn, planes, widths, pixels, own, builder);
+                write_part(self.turn, words.as_chunks().0.as_chunks().0, widths, pixels, own, builder);
             },
         );
         let block = join(self.scans, &self.parts);

@@ -11,6 +11,7 @@
 use super::frames::{GROUP, GroupPlane, STRIP, TURN_SCANS, TURNS, Turned};
 use super::{MAX_PLANES, Plane};
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 
 /// Whether this machine has what [`turn`] and [`gather`] need.
 pub(super) fn detected() -> bool {
@@ -86,7 +87,7 @@ unsafe fn turn_bytes<const BYTES: usize>(
     // The operand of a matrix product is taken last row first.
     let unit = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
     // octets[n][g][i]: bit k of the pixels 8 i to 8 i + 7 of a group at the scans 8 g to 8 g + 7.
-    let mut octets = [[[zero; 8]; 8]; STRIP];
+    let mut octets = [[[MaybeUninit::uninit(); 8]; 8]; STRIP];
     let mut own = [zero; STRIP];
     let mut all = zero;
     for g in 0..8 {
@@ -102,11 +103,14 @@ unsafe fn turn_bytes<const BYTES: usize>(
                     _mm512_permutex2var_epi8(a, pick, b)
                 }
             });
-            if _mm512_test_epi64_mask(or, or) != 0 {
-                all = _mm512_or_si512(all, or);
-                own[n] = rows.iter().fold(own[n], |or, &v| _mm512_or_si512(or, v));
-                octets[n][g] = shuffle(rows).map(|pixels| _mm512_gf2p8affine_epi64_epi8::<0>(unit, pixels));
+            if _mm512_test_epi64_mask(or, or) == 0 {
+                octets[n][g] = [MaybeUninit::new(zero); 8];
+                continue;
             }
+            all = _mm512_or_si512(all, or);
+            own[n] = rows.iter().fold(own[n], |or, &v| _mm512_or_si512(or, v));
+            octets[n][g] = shuffle(rows)
+                .map(|pixels| MaybeUninit::new(_mm512_gf2p8affine_epi64_epi8::<0>(unit, pixels)));
         }
     }
     for ((octets, or), group) in octets.iter().zip(own).zip(groups) {
@@ -121,7 +125,8 @@ unsafe fn turn_bytes<const BYTES: usize>(
         *group.width = (8 * half + width) as u8;
         for i in 0..8 {
             // Digits of the register now: odd pixel, and two of the plane, whose lowest one tells the halves of a lane.
-            let r = shuffle(std::array::from_fn(|g| octets[g][i]));
+            // SAFETY: every `octets[n][g]` of the groups that there are was written above.
+            let r = shuffle(std::array::from_fn(|g| unsafe { octets[g][i].assume_init() }));
             for (k, plane) in group.planes[8 * half..][..width].iter_mut().enumerate() {
                 let (even, odd) = (r[k / 2], r[4 + k / 2]);
                 let words =
