@@ -7,7 +7,7 @@ use crate::held::{Form, Held};
 use crate::resident::Resident;
 use rayon::prelude::*;
 use std::sync::Arc;
-use stempack_codecs::planes::{BLOCK_SCANS, FrameTurner, PlaneBlock, PlaneShard, TURN_SCANS, header_words};
+use stempack_codecs::planes::{BLOCK_SCANS, FrameTurner, PlaneBlock, PlaneShard, TURN_SCANS};
 use stempack_containers::pack::{FrameDecoder, RawAccess};
 use stempack_model::{
     Acquisition, Error, FrameSource, Result, SampleType, Samples, SamplesRef, Shape4, Task,
@@ -40,8 +40,10 @@ impl Resident {
             )
             .hint("ask the original, or save it as .qem"));
         }
-        let mut reader = Reader::new(acquisition, shape);
         let (pixels, total) = (shape.detector.pixels(), shape.scan.positions());
+        let working = working_bytes(acquisition.sample, pixels);
+        check_budget(working, 0, total, task)?;
+        let mut reader = Reader::new(acquisition, shape);
         let mut window = Samples::zeroed(acquisition.sample, TURN_SCANS.min(total) * pixels);
         let sample_bytes = acquisition.sample.bytes() as u64;
         let quiet = task.quiet();
@@ -51,7 +53,7 @@ impl Resident {
             for first in (0..total).step_by(TURN_SCANS) {
                 task.check()?;
                 if first % BLOCK_SCANS == 0 {
-                    reader.check_budget(first, total, task)?;
+                    check_budget(reader.held_bytes() + working, first, total, task)?;
                 }
                 let count = TURN_SCANS.min(total - first) * pixels;
                 source.read(first as u64, window.head_mut(count), &quiet)?;
@@ -155,6 +157,30 @@ fn max_width(sample: SampleType) -> u8 {
     if sample == SampleType::U8 { 8 } else { 16 }
 }
 
+/// A window, the same as 16-bit counts, a block in the making and what it becomes.
+fn working_bytes(sample: SampleType, pixels: usize) -> u64 {
+    let window = (TURN_SCANS * pixels * (sample.bytes() + 2)) as u64;
+    let width = max_width(sample);
+    window + FrameTurner::held_bytes(pixels, width) + PlaneBlock::bound_bytes(pixels, width)
+}
+
+/// Refuses what may need too much until the next block of scan positions is held.
+fn check_budget(needed: u64, first: usize, total: usize, task: &Task) -> Result<()> {
+    if needed <= task.memory_budget() {
+        return Ok(());
+    }
+    Err(Error::new(
+        EngineCode::OverBudget,
+        format!(
+            "after {first} of {total} scan positions the resident takes up to {needed} bytes of memory with the next, the \
+             budget is {}",
+            task.memory_budget()
+        ),
+    )
+    .hint("allow more with --max-memory")
+    .with("needed_bytes", needed))
+}
+
 impl Reader {
     fn new(acquisition: &Acquisition, shape: Shape4) -> Self {
         let pixels = shape.detector.pixels();
@@ -177,32 +203,6 @@ impl Reader {
     fn held_bytes(&self) -> u64 {
         self.blocks.iter().map(|b| b.resident_bytes()).sum()
     }
-    /// A window, the same as 16-bit counts, planes in the making and the block that they become.
-    fn working_bytes(&self) -> u64 {
-        let width = max_width(self.sample);
-        let window = (TURN_SCANS * self.pixels * (self.sample.bytes() + 2)) as u64;
-        let block = self.pixels * (BLOCK_SCANS / 8 * usize::from(width) + 4 + 4 * header_words(width.into()));
-        window + FrameTurner::held_bytes(self.pixels, width) + 2 * block as u64
-    }
-
-    /// Refuses what the next block may need too much.
-    fn check_budget(&self, first: usize, total: usize, task: &Task) -> Result<()> {
-        let needed = self.held_bytes() + self.working_bytes();
-        if needed <= task.memory_budget() {
-            return Ok(());
-        }
-        Err(Error::new(
-            EngineCode::OverBudget,
-            format!(
-                "after {first} of {total} scan positions the resident takes up to {needed} bytes of memory with the next, \
-                 the budget is {}",
-                task.memory_budget()
-            ),
-        )
-        .hint("allow more with --max-memory")
-        .with("needed_bytes", needed))
-    }
-
     fn take(&mut self, window: SamplesRef<'_>) -> Result<()> {
         let scans = window.len() / self.pixels;
         match window {

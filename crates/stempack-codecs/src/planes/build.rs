@@ -15,6 +15,11 @@ pub struct BlockBuilder {
 }
 
 impl BlockBuilder {
+    /// Words by which it grows.
+    const ROOM: usize = MAX_STREAM + SLACK_WORDS + (1 << 14);
+    /// Bytes that a builder touches besides what it holds.
+    pub(super) const ROOM_BYTES: usize = 4 * Self::ROOM;
+
     /// An empty block for `pixels` pixels, built with the fastest means of this machine.
     pub fn new(pixels: usize) -> Self {
         Self::with(pixels, Build::detect())
@@ -54,7 +59,7 @@ impl BlockBuilder {
     pub(super) fn push_planes(&mut self, planes: &[Plane]) {
         if self.words.len() - self.filled < MAX_STREAM + SLACK_WORDS {
             // The vector's capacity doubles; only what is filled is touched.
-            self.words.resize(self.filled + MAX_STREAM + SLACK_WORDS + (1 << 14), 0);
+            self.words.resize(self.filled + Self::ROOM, 0);
         }
         let room = &mut self.words[self.filled..];
         self.filled += match self.build {

@@ -78,8 +78,10 @@ impl FrameTurner {
     }
     /// Bytes held in memory at most.
     pub fn held_bytes(pixels: usize, max_width: u8) -> u64 {
-        let depth = usize::from(max_width).next_multiple_of(8);
-        (pixels.div_ceil(GROUP) * (depth * size_of::<GroupPlane>() + TURNS)) as u64
+        let groups = pixels.div_ceil(GROUP);
+        let planes = usize::from(max_width).next_multiple_of(8) * size_of::<GroupPlane>() + TURNS;
+        let room = BlockBuilder::ROOM_BYTES * groups.div_ceil(PART);
+        (groups * planes + room) as u64 + PlaneBlock::bound_bytes(pixels, max_width)
     }
     /// Scans of the block that is being made.
     pub fn scans(&self) -> usize {
@@ -153,8 +155,7 @@ fn write_part(
     for (planes, widths) in planes.chunks_exact(planes.len() / widths.len()).zip(widths) {
         let width = widths.iter().copied().max().unwrap_or(0).into();
         for (k, plane) in planes.iter().enumerate().take(width) {
-            let windows =
-                std::array::from_fn(|t| if k < widths[t].into() { &plane[t] } else { &[0; GROUP] });
+            let windows = std::array::from_fn(|t| if k < widths[t].into() { &plane[t] } else { &[0; GROUP] });
             turn.gather(windows, k, own);
         }
         for planes in own.iter().take(rest) {
@@ -252,7 +253,8 @@ mod tests {
 
     /// Counts of many widths, zero windows among them.
     fn frames(scans: usize, pixels: usize, max_width: u32) -> Vec<u16> {
-        let noise = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(i as u32 % 61) >> 20;
+        let noise =
+            |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(i as u32 % 61) >> 20;
         (0..scans * pixels)
             .map(|i| {
                 let (scan, pixel) = (i / pixels, i % pixels);

@@ -67,6 +67,11 @@ impl PlaneBlock {
     pub fn resident_bytes(&self) -> u64 {
         (4 * self.offsets.len() + 4 * self.words.len()) as u64
     }
+    /// The most bytes that a block of `pixels` pixels takes, whose counts have at most `max_width` bits.
+    pub fn bound_bytes(pixels: usize, max_width: u8) -> u64 {
+        let stream = header_words(max_width.into()) + usize::from(max_width) * PLANE_WORDS;
+        4 * (pixels * (1 + stream) + 1 + SLACK_WORDS) as u64
+    }
     /// Bytes of the streams of one pixel.
     ///
     /// # Panics

@@ -8,7 +8,7 @@
 //! Scalar twins: `turn_scalar` and `gather_scalar` in `frames.rs`.
 #![expect(unsafe_code, reason = "SIMD loads, stores and calls of functions that need detected CPU features")]
 
-use super::frames::{GROUP, GroupPlane, STRIP, TURN_SCANS, TURNS, Turned};
+use super::frames::{GROUP, STRIP, TURN_SCANS, TURNS, Turned};
 use super::{MAX_PLANES, Plane};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
@@ -129,8 +129,11 @@ unsafe fn turn_bytes<const BYTES: usize>(
             let r = shuffle(std::array::from_fn(|g| unsafe { octets[g][i].assume_init() }));
             for (k, plane) in group.planes[8 * half..][..width].iter_mut().enumerate() {
                 let (even, odd) = (r[k / 2], r[4 + k / 2]);
-                let words =
-                    if k % 2 == 0 { _mm512_unpacklo_epi64(even, odd) } else { _mm512_unpackhi_epi64(even, odd) };
+                let words = if k % 2 == 0 {
+                    _mm512_unpacklo_epi64(even, odd)
+                } else {
+                    _mm512_unpackhi_epi64(even, odd)
+                };
                 // SAFETY: eight words from the eighth of `i` on lie in a plane of 64.
                 unsafe { _mm512_storeu_si512(plane[window].as_mut_ptr().add(8 * i).cast(), words) };
             }
@@ -154,7 +157,8 @@ unsafe fn gather_with(turns: [&[u64; GROUP]; TURNS], k: usize, pixels: &mut [[Pl
         for _ in 0..3 {
             let mut t = r;
             for i in 0..4 {
-                t[2 * i] = _mm512_permutex2var_epi64(r[i], _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), r[i + 4]);
+                t[2 * i] =
+                    _mm512_permutex2var_epi64(r[i], _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), r[i + 4]);
                 t[2 * i + 1] =
                     _mm512_permutex2var_epi64(r[i], _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15), r[i + 4]);
             }
