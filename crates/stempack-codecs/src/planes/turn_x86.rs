@@ -86,12 +86,12 @@ unsafe fn turn_bytes<const BYTES: usize>(
     let pick = unsafe { _mm512_loadu_si512(Pick::<BYTES>::BYTE[half].as_ptr().cast()) };
     // The operand of a matrix product is taken last row first.
     let unit = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
-    // octets[n][g][i]: bit k of the pixels 8 i to 8 i + 7 of a group at the scans 8 g to 8 g + 7.
-    let mut octets = [[[MaybeUninit::uninit(); 8]; 8]; STRIP];
+    // octets[g][n][i]: bit k of the pixels 8 i to 8 i + 7 of group n at the scans 8 g to 8 g + 7.
+    let mut octets = [[[MaybeUninit::uninit(); 8]; STRIP]; 8];
     let mut own = [zero; STRIP];
     let mut all = zero;
-    for g in 0..8 {
-        for n in 0..groups.len() {
+    for (g, octets) in octets.iter_mut().enumerate() {
+        for (n, octet) in octets.iter_mut().enumerate().take(groups.len()) {
             let mut or = zero;
             let rows: [__m512i; 8] = std::array::from_fn(|s| {
                 // SAFETY: the caller has checked that 64 frames of as many counts lie there.
@@ -104,16 +104,16 @@ unsafe fn turn_bytes<const BYTES: usize>(
                 }
             });
             if _mm512_test_epi64_mask(or, or) == 0 {
-                octets[n][g] = [MaybeUninit::new(zero); 8];
+                *octet = [MaybeUninit::new(zero); 8];
                 continue;
             }
             all = _mm512_or_si512(all, or);
             own[n] = rows.iter().fold(own[n], |or, &v| _mm512_or_si512(or, v));
-            octets[n][g] = shuffle(rows)
+            *octet = shuffle(rows)
                 .map(|pixels| MaybeUninit::new(_mm512_gf2p8affine_epi64_epi8::<0>(unit, pixels)));
         }
     }
-    for ((octets, or), group) in octets.iter().zip(own).zip(groups) {
+    for (n, (group, or)) in groups.iter_mut().zip(own).enumerate() {
         let or = (_mm512_reduce_or_epi64(or) as u64).to_le_bytes().iter().fold(0, |or, byte| or | byte);
         let width = 8 - or.leading_zeros() as usize;
         if width == 0 {
@@ -123,10 +123,10 @@ unsafe fn turn_bytes<const BYTES: usize>(
             plane[window] = [0; GROUP];
         }
         *group.width = (8 * half + width) as u8;
-        for i in 0..8 {
+        for at in (0..GROUP).step_by(8) {
             // Digits of the register now: odd pixel, and two of the plane, whose lowest one tells the halves of a lane.
-            // SAFETY: every `octets[n][g]` of the groups that there are was written above.
-            let r = shuffle(std::array::from_fn(|g| unsafe { octets[g][i].assume_init() }));
+            // SAFETY: every `octets[g][n]` of the groups that there are was written above.
+            let r = shuffle(std::array::from_fn(|g| unsafe { octets[g][n][at / 8].assume_init() }));
             for (k, plane) in group.planes[8 * half..][..width].iter_mut().enumerate() {
                 let (even, odd) = (r[k / 2], r[4 + k / 2]);
                 let words = if k % 2 == 0 {
@@ -134,8 +134,8 @@ unsafe fn turn_bytes<const BYTES: usize>(
                 } else {
                     _mm512_unpackhi_epi64(even, odd)
                 };
-                // SAFETY: eight words from the eighth of `i` on lie in a plane of 64.
-                unsafe { _mm512_storeu_si512(plane[window].as_mut_ptr().add(8 * i).cast(), words) };
+                // SAFETY: eight words from `at` on lie in a plane of 64.
+                unsafe { _mm512_storeu_si512(plane[window].as_mut_ptr().add(at).cast(), words) };
             }
         }
     }
