@@ -1,4 +1,4 @@
-//! A resident straight from an original: frames are read once, in blocks of 512 scan positions, and turned into bit planes
+//! A resident straight from an original: frames are read once, in windows that the caches hold, and turned into bit planes
 //! as they come. No file is written; whether the resident holds what the source holds is [`Resident::check_against`].
 
 use crate::error::EngineCode;
@@ -6,8 +6,9 @@ use crate::floats::Floats;
 use crate::frames::Frames;
 use crate::held::{Form, Held};
 use crate::resident::{Contents, Resident};
+use rayon::prelude::*;
 use std::sync::Arc;
-use stempack_codecs::planes::{BLOCK_SCANS, PlaneShard, block_of_frames};
+use stempack_codecs::planes::{BLOCK_SCANS, FrameTurner, PlaneBlock, PlaneShard, TURN_SCANS};
 use stempack_containers::pack::{FrameDecoder, RawAccess};
 use stempack_model::{
     Acquisition, Error, FrameSource, Result, SampleType, Samples, SamplesRef, Shape4, Task,
@@ -23,8 +24,8 @@ impl Resident {
     /// everything but raw frames.
     ///
     /// An excluded pixel may hold more, as detectors mark it with the largest number of their type, if it holds the same
-    /// at every scan position. Memory holds two windows of 512 frames besides what the resident grows to, which is
-    /// compared with the task's budget before each window.
+    /// at every scan position. Besides what the resident grows to, memory holds a window of 64 frames and the planes of
+    /// 512, which is compared with the task's budget before each block of 512.
     ///
     /// # Errors
     /// `missing_scan_shape`, `scan_frame_mismatch`; `resident_sample_type` for `float64`; `count_too_large` and
@@ -37,46 +38,28 @@ impl Resident {
             let floats = Floats::from_source(source, None, task)?;
             return Ok(Resident(Contents::Floats(Box::new(floats))));
         }
-        let mut reader = Reader::new(acquisition, shape);
         let (pixels, total) = (shape.detector.pixels(), shape.scan.positions());
-        let mut window = Samples::zeroed(acquisition.sample, BLOCK_SCANS.min(total) * pixels);
-        let mut ahead = Samples::zeroed(acquisition.sample, 0);
+        let working = working_bytes(acquisition.sample, pixels);
+        check_budget(working, 0, total, task)?;
+        let mut reader = Reader::new(acquisition, shape);
+        let mut window = Samples::zeroed(acquisition.sample, TURN_SCANS.min(total) * pixels);
         let sample_bytes = acquisition.sample.bytes() as u64;
         let quiet = task.quiet();
-        let read = |first: usize, into: &mut Samples| {
-            let count = BLOCK_SCANS.min(total - first) * pixels;
-            source.read(first as u64, into.head_mut(count), &quiet)
-        };
         task.begin("read", (total * pixels) as u64 * sample_bytes);
-        read(0, &mut window)?;
-        for first in (0..total).step_by(BLOCK_SCANS) {
-            task.check()?;
-            let needed = reader.held_bytes() + reader.window_bytes();
-            if needed > task.memory_budget() {
-                return Err(Error::new(
-                    EngineCode::OverBudget,
-                    format!(
-                        "after {first} of {total} scan positions the resident takes up to {needed} bytes of memory with \
-                         the next, the budget is {}",
-                        task.memory_budget()
-                    ),
-                )
-                .hint("allow more with --max-memory")
-                .with("needed_bytes", needed));
+        // Inside the pool of threads, so that each window's work starts without waking one.
+        rayon::scope(|_| {
+            for first in (0..total).step_by(TURN_SCANS) {
+                task.check()?;
+                if first % BLOCK_SCANS == 0 {
+                    check_budget(reader.held_bytes() + working, first, total, task)?;
+                }
+                let count = TURN_SCANS.min(total - first) * pixels;
+                source.read(first as u64, window.head_mut(count), &quiet)?;
+                reader.take(window.head(count))?;
+                task.advance(count as u64 * sample_bytes);
             }
-            let (next, count) = (first + BLOCK_SCANS, BLOCK_SCANS.min(total - first) * pixels);
-            if next < total && ahead.is_empty() {
-                ahead = Samples::zeroed(acquisition.sample, window.len());
-            }
-            let (filled, taken) = rayon::join(
-                || if next < total { read(next, &mut ahead) } else { Ok(()) },
-                || reader.take(window.head(count)),
-            );
-            taken?;
-            filled?;
-            task.advance(count as u64 * sample_bytes);
-            std::mem::swap(&mut window, &mut ahead);
-        }
+            Ok(())
+        })?;
         task.finish();
         source.check_unchanged()?;
         Ok(reader.resident(acquisition, shape))
@@ -155,6 +138,7 @@ fn first_difference(a: SamplesRef<'_>, b: SamplesRef<'_>) -> Option<usize> {
 
 /// Turns windows into blocks.
 struct Reader {
+    scans: usize,
     pixels: usize,
     sample: SampleType,
     /// One entry per detector pixel.
@@ -162,10 +146,40 @@ struct Reader {
     excluded_pixels: Vec<u32>,
     /// Excluded pixels with the value they hold everywhere, where it is no count of 16 bits.
     constants: Vec<(u32, u32)>,
-    blocks: Vec<stempack_codecs::planes::PlaneBlock>,
+    blocks: Vec<PlaneBlock>,
     max_widths: Vec<u8>,
     counts: Vec<u16>,
+    turner: FrameTurner,
     scans_done: usize,
+}
+
+/// Bits of the counts that are kept of a sample type.
+fn max_width(sample: SampleType) -> u8 {
+    if sample == SampleType::U8 { 8 } else { 16 }
+}
+
+/// A window, the same as 16-bit counts, a block in the making and what it becomes.
+fn working_bytes(sample: SampleType, pixels: usize) -> u64 {
+    let window = (TURN_SCANS * pixels * (sample.bytes() + 2)) as u64;
+    let width = max_width(sample);
+    window + FrameTurner::held_bytes(pixels, width) + PlaneBlock::bound_bytes(pixels, width)
+}
+
+/// Refuses what may need too much until the next block of scan positions is held.
+fn check_budget(needed: u64, first: usize, total: usize, task: &Task) -> Result<()> {
+    if needed <= task.memory_budget() {
+        return Ok(());
+    }
+    Err(Error::new(
+        EngineCode::OverBudget,
+        format!(
+            "after {first} of {total} scan positions the resident takes up to {needed} bytes of memory with the next, the \
+             budget is {}",
+            task.memory_budget()
+        ),
+    )
+    .hint("allow more with --max-memory")
+    .with("needed_bytes", needed))
 }
 
 impl Reader {
@@ -174,6 +188,7 @@ impl Reader {
         let mut excluded = vec![false; pixels];
         acquisition.excluded.pixels.iter().for_each(|&p| excluded[p as usize] = true);
         Reader {
+            scans: shape.scan.positions(),
             pixels,
             sample: acquisition.sample,
             excluded,
@@ -182,28 +197,30 @@ impl Reader {
             blocks: Vec::new(),
             max_widths: vec![0; pixels],
             counts: Vec::new(),
+            turner: FrameTurner::new(pixels, max_width(acquisition.sample)),
             scans_done: 0,
         }
     }
     fn held_bytes(&self) -> u64 {
         self.blocks.iter().map(|b| b.resident_bytes()).sum()
     }
-    /// Two windows, the same as 16-bit counts, and the block that they become.
-    fn window_bytes(&self) -> u64 {
-        (BLOCK_SCANS * self.pixels) as u64 * (2 * self.sample.bytes() as u64 + 4)
-    }
-
     fn take(&mut self, window: SamplesRef<'_>) -> Result<()> {
-        let block = match window {
-            SamplesRef::U16(frames) => block_of_frames(frames, self.pixels),
+        let scans = window.len() / self.pixels;
+        match window {
+            SamplesRef::U8(frames) => self.turner.push(frames),
+            SamplesRef::U16(frames) => self.turner.push(frames),
             other => {
                 self.convert(other)?;
-                block_of_frames(&self.counts, self.pixels)
+                self.turner.push(&self.counts);
             }
-        };
-        self.max_widths.iter_mut().enumerate().for_each(|(p, m)| *m = (*m).max(block.width(p)));
-        self.scans_done += block.scans();
-        self.blocks.push(block);
+        }
+        self.scans_done += scans;
+        if self.turner.scans() == BLOCK_SCANS || self.scans_done == self.scans {
+            let block = self.turner.finish();
+            let widths = self.max_widths.par_iter_mut().enumerate();
+            widths.with_min_len(1024).for_each(|(p, m)| *m = (*m).max(block.width(p)));
+            self.blocks.push(block);
+        }
         Ok(())
     }
 
@@ -213,7 +230,6 @@ impl Reader {
         counts.resize(window.len(), 0);
         let frames = counts.chunks_exact_mut(self.pixels).enumerate();
         match window {
-            SamplesRef::U8(all) => counts.iter_mut().zip(all).for_each(|(count, &v)| *count = v.into()),
             SamplesRef::U32(all) => {
                 for ((k, counts), frame) in frames.zip(all.chunks_exact(self.pixels)) {
                     let admitted = frame.iter().zip(&self.excluded).map(|(&v, &e)| if e { 0 } else { v });

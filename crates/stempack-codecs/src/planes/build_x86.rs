@@ -1,58 +1,79 @@
-//! Counts → planes with AVX-512: one test instruction gives 32 bits of a plane; and frames where bits are counted by an
-//! instruction.
+//! Counts → planes → streams with AVX-512: one test instruction gives 32 bits of a plane; and frames where bits are
+//! counted by an instruction.
 //!
-//! Scalar twins: [`super::build_scalar`], [`PlaneBlock::sample`].
+//! Scalar twins: `planes_scalar` and `write_scalar` in `build.rs`, [`PlaneBlock::sample`].
 #![expect(unsafe_code, reason = "SIMD loads, stores and calls of functions that need detected CPU features")]
 
-use super::{BlockCounts, MAX_STREAM, PLANE_WORDS, PlaneBlock, SLACK_WORDS, header_words};
+use super::{BlockCounts, MAX_PLANES, MAX_STREAM, PLANE_WORDS, Plane, PlaneBlock, SLACK_WORDS, header_words};
 use crate::bits::bit_length;
 use std::arch::x86_64::*;
 
-/// Whether this machine has what [`build`] needs.
+/// Whether this machine has what [`planes`] and [`write`] need.
 pub(super) fn detected() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("popcnt")
 }
 
-/// Writes one pixel's stream and returns its words.
-pub(super) fn build(counts: &BlockCounts, out: &mut [u32]) -> usize {
-    assert!(out.len() >= MAX_STREAM + SLACK_WORDS && detected());
-    // SAFETY: the features were asked for and the room was checked just above.
-    unsafe { run(counts, out) }
+/// Writes the planes that are not all zero and returns how many.
+pub(super) fn planes(counts: &BlockCounts, planes: &mut [Plane; MAX_PLANES]) -> usize {
+    assert!(detected());
+    // SAFETY: the features were asked for just above.
+    unsafe { planes_with(counts, planes) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,popcnt")]
-unsafe fn run(counts: &BlockCounts, out: &mut [u32]) -> usize {
+unsafe fn planes_with(counts: &BlockCounts, planes: &mut [Plane; MAX_PLANES]) -> usize {
     // SAFETY: 512 counts are 16 times 64 bytes.
     let tiles: [__m512i; PLANE_WORDS] =
         std::array::from_fn(|t| unsafe { _mm512_loadu_si512(counts.as_ptr().add(32 * t).cast()) });
     let or = tiles.iter().fold(_mm512_setzero_si512(), |or, &v| _mm512_or_si512(or, v));
     let or = _mm512_reduce_or_epi32(or) as u32;
     let width = usize::from(bit_length((or | or >> 16) as u16));
-    if width == 0 {
-        return 0;
-    }
-    let mut planes = [[0u32; PLANE_WORDS]; 16];
     for (k, plane) in planes.iter_mut().enumerate().take(width) {
         let bit = _mm512_set1_epi16((1u32 << k) as i16);
         for (word, &tile) in plane.iter_mut().zip(&tiles) {
             *word = _mm512_test_epi16_mask(tile, bit);
         }
     }
+    width
+}
+
+/// Writes one pixel's stream and returns its words.
+pub(super) fn write(planes: &[Plane], out: &mut [u32]) -> usize {
+    assert!(planes.len() <= MAX_PLANES && out.len() >= MAX_STREAM + SLACK_WORDS && detected());
+    // SAFETY: the features were asked for and the room was checked just above.
+    unsafe { write_with(planes, out) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,popcnt")]
+unsafe fn write_with(planes: &[Plane], out: &mut [u32]) -> usize {
+    // SAFETY: a plane is 64 bytes.
+    let load = |plane: &Plane| unsafe { _mm512_loadu_si512(plane.as_ptr().cast()) };
+    // The number of planes, and the mask of each.
+    let mut halves = [0u16; 2 * header_words(MAX_PLANES)];
+    let mut width = 0;
+    for (k, plane) in (1..).zip(planes) {
+        halves[k] = _mm512_test_epi32_mask(load(plane), load(plane));
+        if halves[k] != 0 {
+            width = k;
+        }
+    }
+    if width == 0 {
+        return 0;
+    }
+    halves[0] = width as u16;
+    // As long as any header: a length that is known costs less, and what is too much is overwritten.
+    for (word, halves) in out[..header_words(MAX_PLANES)].iter_mut().zip(halves.as_chunks::<2>().0) {
+        *word = u32::from(halves[0]) | u32::from(halves[1]) << 16;
+    }
     let mut at = header_words(width);
-    out[..at].fill(0);
-    out[0] = width as u32;
-    for (k, plane) in planes.iter().enumerate().take(width) {
-        // SAFETY: a plane is 64 bytes, and `out` has room for masks, 16 full planes and a whole store behind them.
-        let mask = unsafe {
-            let v = _mm512_loadu_si512(plane.as_ptr().cast());
-            let mask = _mm512_test_epi32_mask(v, v);
-            _mm512_storeu_si512(out.as_mut_ptr().add(at).cast(), _mm512_maskz_compress_epi32(mask, v));
-            mask
-        };
-        let half = k + 1;
-        out[half / 2] |= u32::from(mask) << (16 * (half % 2));
+    for (plane, &mask) in planes.iter().zip(&halves[1..]).take(width) {
+        // SAFETY: `out` has room for masks, 16 full planes and a whole store behind them.
+        unsafe {
+            let words = _mm512_maskz_compress_epi32(mask, load(plane));
+            _mm512_storeu_si512(out.as_mut_ptr().add(at).cast(), words);
+        }
         at += mask.count_ones() as usize;
     }
     at
@@ -66,26 +87,4 @@ pub(super) fn frame(block: &PlaneBlock, scan: usize, first: usize, out: &mut [u1
 #[target_feature(enable = "popcnt,bmi2")]
 unsafe fn frame_with(block: &PlaneBlock, scan: usize, first: usize, out: &mut [u16]) {
     block.frame_inline(scan, first, out);
-}
-
-/// Eight rows of eight counts as eight columns: three perfect shuffles of the 6-bit element index. SSE2 is always there.
-#[inline]
-pub(super) fn transpose(rows: [&[u16; 8]; 8]) -> [[u16; 8]; 8] {
-    // SAFETY: each row has the 16 bytes that are loaded, each column those that are stored.
-    unsafe {
-        let mut r = rows.map(|row| _mm_loadu_si128(row.as_ptr().cast()));
-        for _ in 0..3 {
-            let mut t = r;
-            for i in 0..4 {
-                t[2 * i] = _mm_unpacklo_epi16(r[i], r[i + 4]);
-                t[2 * i + 1] = _mm_unpackhi_epi16(r[i], r[i + 4]);
-            }
-            r = t;
-        }
-        let mut columns = [[0; 8]; 8];
-        for (column, v) in columns.iter_mut().zip(r) {
-            _mm_storeu_si128(column.as_mut_ptr().cast(), v);
-        }
-        columns
-    }
 }

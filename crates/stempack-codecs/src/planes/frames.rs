@@ -1,104 +1,277 @@
-//! Frames → a block of planes: 512 frames are turned in squares of eight by eight counts.
+//! Frames → blocks of planes: 64 frames are turned at a time, while the caches hold them.
+//!
+//! Turning 64 frames gives each pixel one word of 64 bits for each plane. The words are kept until the eight windows of a
+//! block are there, and then written as the pixels' streams.
 
-use super::{BLOCK_SCANS, BlockBuilder, PlaneBlock, SLACK_WORDS};
+#[cfg(target_arch = "x86_64")]
+use super::turn_x86;
+use super::{BLOCK_SCANS, BlockBuilder, MAX_PLANES, PLANE_WORDS, Plane, PlaneBlock, SLACK_WORDS};
+use crate::bits::bit_length;
+use crate::tile::TileSample;
 use rayon::prelude::*;
 
-/// Pixels whose streams one thread makes at once.
-const PART: usize = 1024;
-/// Pixels turned together: each frame lies on another page of memory, so what is read there at once should be more than
-/// one line, while the turned counts stay in the cache.
-const COLUMNS: usize = 32;
-/// Counts from one turned pixel to the next: not a power of two, for pixels would share few sets of the cache.
-const STRIDE: usize = BLOCK_SCANS + 32;
+/// Frames turned at once.
+pub const TURN_SCANS: usize = 64;
+/// Windows of a block.
+pub(super) const TURNS: usize = BLOCK_SCANS / TURN_SCANS;
+/// Pixels of a group: two lines of the cache hold their counts in a frame.
+pub(super) const GROUP: usize = 64;
+/// Groups turned together: each frame lies on other pages of memory, so there should be much to be read there.
+pub(super) const STRIP: usize = 8;
+/// Groups whose streams one thread makes at once.
+const PART: usize = 16;
 
-/// The block of up to 512 consecutive frames of `pixels` counts each.
-///
-/// # Panics
-/// When `frames` is no whole number of frames, or more than a block holds.
-pub fn block_of_frames(frames: &[u16], pixels: usize) -> PlaneBlock {
-    let scans = frames.len() / pixels;
-    assert!(scans > 0 && scans <= BLOCK_SCANS && frames.len() == scans * pixels);
-    let parts = (0..pixels).into_par_iter().step_by(PART).map(|first| {
-        let count = PART.min(pixels - first);
-        let mut builder = BlockBuilder::new(count);
-        let mut counts = vec![0u16; STRIDE * COLUMNS];
-        for pixel in (first..first + count).step_by(COLUMNS) {
-            let counts = &mut counts[..STRIDE * COLUMNS.min(first + count - pixel)];
-            turn(frames, pixels, pixel, counts);
-            for counts in counts.chunks_exact(STRIDE) {
-                builder.push(counts.first_chunk().expect("a stride holds a block's counts"));
-            }
-        }
-        builder.finish(scans)
-    });
-    join(parts.collect())
+/// One binary digit of 64 pixels: for each window of the block, the words of all pixels.
+pub(super) type GroupPlane = [[u64; GROUP]; TURNS];
+/// Words of a plane of a group.
+const PLANE: usize = TURNS * GROUP;
+/// Where one group is turned to.
+pub(super) struct Turned<'a> {
+    pub(super) planes: &'a mut [GroupPlane],
+    /// How many planes are written in this window; zero before.
+    pub(super) width: &'a mut u8,
+}
+/// The planes of 64 pixels.
+type GroupPixels = [[Plane; MAX_PLANES]; GROUP];
+
+/// Makes one block after another of frames that come in windows.
+#[derive(Debug)]
+pub struct FrameTurner {
+    pixels: usize,
+    scans: usize,
+    /// The most planes of a pixel.
+    depth: usize,
+    /// The planes of each group of pixels. Planes that no count has are never touched, so that the system need not give
+    /// pages for them; that is why these are plain numbers, which a new vector takes as they come.
+    words: Vec<u64>,
+    /// Planes of each group in each window; what `words` holds beyond is from another block.
+    widths: Vec<[u8; TURNS]>,
+    /// Where the streams of consecutive groups are written before it is known how long all are.
+    parts: Vec<BlockBuilder>,
+    turn: Turn,
 }
 
-/// The counts of the pixels from `first` on at every scan. Counts past the last scan stay as they are.
-fn turn(frames: &[u16], pixels: usize, first: usize, counts: &mut [u16]) {
-    let scans = frames.len() / pixels;
-    let columns = counts.len() / STRIDE;
-    let (squares, whole) = (columns / 8, scans / 8 * 8);
-    for scan in (0..whole).step_by(8) {
-        for (square, counts) in counts.chunks_exact_mut(8 * STRIDE).enumerate() {
-            let rows: [&[u16; 8]; 8] = std::array::from_fn(|s| {
-                let at = (scan + s) * pixels + first + 8 * square;
-                frames[at..].first_chunk().expect("eight pixels from there lie in the frame")
-            });
-            for (turned, counts) in transpose(rows).iter().zip(counts.chunks_exact_mut(STRIDE)) {
-                counts[scan..scan + 8].copy_from_slice(turned);
-            }
+impl FrameTurner {
+    /// No frames yet, of `pixels` counts of at most `max_width` bits each.
+    ///
+    /// # Panics
+    /// When there are no pixels or widths beyond 16.
+    pub fn new(pixels: usize, max_width: u8) -> Self {
+        Self::with(pixels, max_width, Turn::detect())
+    }
+    /// The same by the scalar reference.
+    pub fn scalar(pixels: usize, max_width: u8) -> Self {
+        Self::with(pixels, max_width, Turn::Scalar)
+    }
+    fn with(pixels: usize, max_width: u8, turn: Turn) -> Self {
+        let (groups, depth) = (pixels.div_ceil(GROUP), usize::from(max_width).next_multiple_of(8));
+        assert!(groups > 0 && depth <= MAX_PLANES);
+        FrameTurner {
+            pixels,
+            scans: 0,
+            depth,
+            words: vec![0; groups * depth * PLANE],
+            widths: vec![[0; TURNS]; groups],
+            parts: (0..groups.div_ceil(PART)).map(|_| BlockBuilder::new(GROUP * PART)).collect(),
+            turn,
         }
     }
-    for (scan, frame) in frames.chunks_exact(pixels).enumerate() {
-        let done = if scan < whole { 8 * squares } else { 0 };
-        let own = &frame[first..first + columns];
-        for (column, &count) in own.iter().enumerate().skip(done) {
-            counts[STRIDE * column + scan] = count;
-        }
+    /// Bytes held in memory at most.
+    pub fn held_bytes(pixels: usize, max_width: u8) -> u64 {
+        let groups = pixels.div_ceil(GROUP);
+        let planes = usize::from(max_width).next_multiple_of(8) * size_of::<GroupPlane>() + TURNS;
+        let room = BlockBuilder::ROOM_BYTES * groups.div_ceil(PART);
+        (groups * planes + room) as u64 + PlaneBlock::bound_bytes(pixels, max_width)
+    }
+    /// Scans of the block that is being made.
+    pub fn scans(&self) -> usize {
+        self.scans
+    }
+
+    /// Adds up to 64 frames; fewer only at the end of a block.
+    ///
+    /// # Panics
+    /// When `frames` is no whole number of frames, or more than fit, or counts may be wider than announced.
+    pub fn push<S: TileSample>(&mut self, frames: &[S]) {
+        let (pixels, depth, turn) = (self.pixels, self.depth, self.turn);
+        let scans = frames.len() / pixels;
+        assert!(scans > 0 && scans <= TURN_SCANS && frames.len() == scans * pixels);
+        assert!(self.scans.is_multiple_of(TURN_SCANS) && self.scans < BLOCK_SCANS);
+        assert!(usize::from(S::MAX_WIDTH) <= depth);
+        let window = self.scans / TURN_SCANS;
+        let strips = self.words.par_chunks_mut(STRIP * depth * PLANE).zip(self.widths.par_chunks_mut(STRIP));
+        strips.enumerate().for_each(|(strip, (words, widths))| {
+            let planes = words.as_chunks_mut().0.as_chunks_mut().0;
+            let groups = planes.chunks_exact_mut(depth).zip(widths);
+            let mut groups: Vec<_> =
+                groups.map(|(planes, widths)| Turned { planes, width: &mut widths[window] }).collect();
+            let (first, whole) = (STRIP * GROUP * strip, GROUP * groups.len());
+            if first + whole <= pixels && scans == TURN_SCANS {
+                return turn.turn(&frames[first..], pixels, window, &mut groups);
+            }
+            let mut padded = vec![S::default(); TURN_SCANS * whole];
+            for (to, from) in padded.chunks_exact_mut(whole).zip(frames.chunks_exact(pixels)) {
+                let own = whole.min(pixels - first);
+                to[..own].copy_from_slice(&from[first..first + own]);
+            }
+            turn.turn(&padded, whole, window, &mut groups);
+        });
+        self.scans += scans;
+    }
+
+    /// The block of the frames that were added since the last one.
+    ///
+    /// # Panics
+    /// When there are none, or the block grows beyond 16 GiB.
+    pub fn finish(&mut self) -> PlaneBlock {
+        assert!(self.scans > 0);
+        let groups = self.words.par_chunks(PART * self.depth * PLANE).zip(self.widths.par_chunks(PART));
+        let parts = self.parts.par_iter_mut().zip(groups).enumerate();
+        parts.for_each_init(
+            || Box::new([[[0; PLANE_WORDS]; MAX_PLANES]; GROUP]),
+            |own, (part, (builder, (words, widths)))| {
+                builder.clear();
+                let pixels = (PART * GROUP).min(self.pixels - part * PART * GROUP);
+                write_part(self.turn, words.as_chunks().0.as_chunks().0, widths, pixels, own, builder);
+            },
+        );
+        let block = join(self.scans, &self.parts);
+        self.scans = 0;
+        self.widths.fill([0; TURNS]);
+        block
     }
 }
 
-#[inline]
-fn transpose(rows: [&[u16; 8]; 8]) -> [[u16; 8]; 8] {
+/// Appends the streams of consecutive groups, `pixels` in all; `own` may hold anything.
+fn write_part(
+    turn: Turn,
+    planes: &[GroupPlane],
+    widths: &[[u8; TURNS]],
+    pixels: usize,
+    own: &mut GroupPixels,
+    to: &mut BlockBuilder,
+) {
+    let mut rest = pixels;
+    for (planes, widths) in planes.chunks_exact(planes.len() / widths.len()).zip(widths) {
+        let width = widths.iter().copied().max().unwrap_or(0).into();
+        for (k, plane) in planes.iter().enumerate().take(width) {
+            let windows = std::array::from_fn(|t| if k < widths[t].into() { &plane[t] } else { &[0; GROUP] });
+            turn.gather(windows, k, own);
+        }
+        for planes in own.iter().take(rest) {
+            to.push_planes(&planes[..width]);
+        }
+        rest = rest.saturating_sub(GROUP);
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    Scalar,
     #[cfg(target_arch = "x86_64")]
-    return super::build_x86::transpose(rows);
-    #[cfg(not(target_arch = "x86_64"))]
-    std::array::from_fn(|c| std::array::from_fn(|r| rows[r][c]))
+    Avx512,
 }
 
-/// One block of blocks of the same scans that hold consecutive pixels.
-fn join(parts: Vec<PlaneBlock>) -> PlaneBlock {
-    let (pixels, words) = parts
-        .iter()
-        .fold((0, 0), |(pixels, words), p| (pixels + p.pixels(), words + p.words.len() - SLACK_WORDS));
-    let mut all = PlaneBlock {
-        scans: parts.first().map_or(0, |p| p.scans),
-        offsets: Vec::with_capacity(pixels + 1),
-        words: Vec::with_capacity(words + SLACK_WORDS),
-    };
-    for part in &parts {
-        let base = all.words.len() as u32;
-        let (_, starts) = part.offsets.split_last().expect("offsets are one more than pixels");
-        all.offsets.extend(starts.iter().map(|o| base + o));
-        all.words.extend(&part.words[..part.words.len() - SLACK_WORDS]);
+impl Turn {
+    fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if turn_x86::detected() {
+            return Turn::Avx512;
+        }
+        Turn::Scalar
     }
-    all.offsets.push(u32::try_from(all.words.len()).expect("a block takes at most 16 GiB"));
-    all.words.resize(words + SLACK_WORDS, 0);
-    all
+    /// Turns 64 frames, the `window`th of the block, of as many pixels as `groups` have.
+    fn turn<S: TileSample>(self, frames: &[S], stride: usize, window: usize, groups: &mut [Turned<'_>]) {
+        match self {
+            Turn::Scalar => turn_scalar(frames, stride, window, groups),
+            #[cfg(target_arch = "x86_64")]
+            Turn::Avx512 => turn_x86::turn(frames, stride, window, groups),
+        }
+    }
+    /// Plane `k` of 64 pixels from its words of 64 scans.
+    fn gather(self, turns: [&[u64; GROUP]; TURNS], k: usize, pixels: &mut GroupPixels) {
+        match self {
+            Turn::Scalar => gather_scalar(turns, k, pixels),
+            #[cfg(target_arch = "x86_64")]
+            Turn::Avx512 => turn_x86::gather(turns, k, pixels),
+        }
+    }
+}
+
+fn turn_scalar<S: TileSample>(frames: &[S], stride: usize, window: usize, groups: &mut [Turned<'_>]) {
+    for (n, group) in groups.iter_mut().enumerate() {
+        let rows = || frames.chunks(stride).map(|row| &row[GROUP * n..][..GROUP]);
+        *group.width = bit_length(rows().flatten().fold(0, |or, &count| or | count.into()));
+        for (k, plane) in group.planes.iter_mut().enumerate().take((*group.width).into()) {
+            plane[window].fill(0);
+            for (scan, row) in rows().enumerate() {
+                for (word, &count) in plane[window].iter_mut().zip(row) {
+                    let count: u16 = count.into();
+                    *word |= u64::from(count >> k & 1) << scan;
+                }
+            }
+        }
+    }
+}
+
+fn gather_scalar(turns: [&[u64; GROUP]; TURNS], k: usize, pixels: &mut GroupPixels) {
+    for (t, words) in turns.into_iter().enumerate() {
+        for (pixel, word) in pixels.iter_mut().zip(words) {
+            pixel[k][2 * t] = *word as u32;
+            pixel[k][2 * t + 1] = (word >> 32) as u32;
+        }
+    }
+}
+
+/// One block of the streams of consecutive pixels.
+fn join(scans: usize, parts: &[BlockBuilder]) -> PlaneBlock {
+    let mut offsets = Vec::with_capacity(parts.iter().map(|p| p.streams().0.len()).sum::<usize>() + 1);
+    let mut total = 0;
+    for (own, streams) in parts.iter().map(BlockBuilder::streams) {
+        offsets.extend(own.iter().map(|o| total as u32 + o));
+        total += streams.len();
+    }
+    offsets.push(u32::try_from(total).expect("a block takes at most 16 GiB"));
+    // All threads copy, as most of the time goes to the system's making of fresh pages.
+    let mut words = vec![0; total + SLACK_WORDS];
+    let mut rest = words.as_mut_slice();
+    let copies: Vec<_> = parts
+        .iter()
+        .map(|part| {
+            let (to, behind) = std::mem::take(&mut rest).split_at_mut(part.streams().1.len());
+            rest = behind;
+            (part, to)
+        })
+        .collect();
+    copies.into_par_iter().for_each(|(part, to)| to.copy_from_slice(part.streams().1));
+    PlaneBlock { scans, offsets, words }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn frames_become_the_block_of_their_counts() {
-        for (scans, pixels) in [(1, 1), (512, 8), (512, 1030), (77, 2051), (8, 9)] {
-            let frames: Vec<u16> = (0..scans * pixels)
-                .map(|i| ((i as u64).wrapping_mul(0x9e37_79b9_7f4a) >> 20) as u16 >> (i % 17).min(15))
-                .collect();
-            let block = block_of_frames(&frames, pixels);
+    /// Counts of many widths, zero windows among them.
+    fn frames(scans: usize, pixels: usize, max_width: u32) -> Vec<u16> {
+        let noise =
+            |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(i as u32 % 61) >> 20;
+        (0..scans * pixels)
+            .map(|i| {
+                let (scan, pixel) = (i / pixels, i % pixels);
+                let width = (pixel / 50 * 7 + scan / 64 * 5) as u32 % (max_width + 1);
+                (noise(i) & ((1 << width) - 1)) as u16
+            })
+            .collect()
+    }
+
+    fn check<S: TileSample>(mut turner: FrameTurner, scans: usize, pixels: usize, make: impl Fn(u16) -> S) {
+        // One turner makes blocks of different counts.
+        for max_width in [S::MAX_WIDTH.into(), 3, 0, S::MAX_WIDTH.into()] {
+            let frames = frames(scans, pixels, max_width);
+            let counts: Vec<S> = frames.iter().map(|&count| make(count)).collect();
+            counts.chunks(TURN_SCANS * pixels).for_each(|window| turner.push(window));
+            assert_eq!(turner.scans(), scans);
+            let block = turner.finish();
             let mut builder = BlockBuilder::scalar(pixels);
             for p in 0..pixels {
                 let mut counts = [0; BLOCK_SCANS];
@@ -109,6 +282,17 @@ mod tests {
             assert_eq!(block.offsets(), expected.offsets());
             assert_eq!(block.words(), expected.words());
             assert_eq!(block.scans(), scans);
+        }
+    }
+
+    #[test]
+    fn frames_become_the_block_of_their_counts() {
+        for (scans, pixels) in [(1, 1), (512, 64), (512, 1030), (77, 2051), (64, 1024), (8, 65)] {
+            check(FrameTurner::new(pixels, 16), scans, pixels, |count| count);
+            check(FrameTurner::scalar(pixels, 16), scans, pixels, |count| count);
+            check(FrameTurner::new(pixels, 8), scans, pixels, |count| count as u8);
+            check(FrameTurner::scalar(pixels, 8), scans, pixels, |count| count as u8);
+            check(FrameTurner::new(pixels, 16), scans, pixels, |count| count as u8);
         }
     }
 }

@@ -10,13 +10,16 @@
 //! of each. Then come the words of plane 0, of plane 1, and so on. The stream of a pixel without counts is empty. So one
 //! number for each pixel finds everything, and what is read for one pixel lies together.
 
+mod build;
 #[cfg(target_arch = "x86_64")]
 mod build_x86;
 mod frames;
+#[cfg(target_arch = "x86_64")]
+mod turn_x86;
 
-pub use frames::block_of_frames;
+pub use build::BlockBuilder;
+pub use frames::{FrameTurner, TURN_SCANS};
 
-use crate::bits::bit_length;
 use crate::shard::PackedShard;
 use crate::tile::Unpack;
 
@@ -26,8 +29,10 @@ pub const BLOCK_SCANS: usize = 512;
 pub const PLANE_WORDS: usize = BLOCK_SCANS / 32;
 /// Words that follow the last stream, so that fast paths may load a whole plane from anywhere.
 pub const SLACK_WORDS: usize = PLANE_WORDS;
-/// The most words a pixel's stream takes: masks and 16 full planes.
-const MAX_STREAM: usize = header_words(16) + 16 * PLANE_WORDS;
+/// The most planes of a pixel.
+const MAX_PLANES: usize = 16;
+/// The most words a pixel's stream takes: masks and full planes.
+const MAX_STREAM: usize = header_words(MAX_PLANES) + MAX_PLANES * PLANE_WORDS;
 
 /// Words in front of the planes of a stream that has `width` of them.
 #[inline(always)]
@@ -37,6 +42,8 @@ pub const fn header_words(width: usize) -> usize {
 
 /// Counts of one pixel in a block; those past the last scan are zero.
 pub type BlockCounts = [u16; BLOCK_SCANS];
+/// One binary digit of the counts of one pixel.
+type Plane = [u32; PLANE_WORDS];
 
 /// Up to 512 consecutive scans of every detector pixel.
 #[derive(Debug)]
@@ -59,6 +66,11 @@ impl PlaneBlock {
     /// Bytes held in memory.
     pub fn resident_bytes(&self) -> u64 {
         (4 * self.offsets.len() + 4 * self.words.len()) as u64
+    }
+    /// The most bytes that a block of `pixels` pixels takes, whose counts have at most `max_width` bits.
+    pub fn bound_bytes(pixels: usize, max_width: u8) -> u64 {
+        let stream = header_words(max_width.into()) + usize::from(max_width) * PLANE_WORDS;
+        4 * (pixels * (1 + stream) + 1 + SLACK_WORDS) as u64
     }
     /// Bytes of the streams of one pixel.
     ///
@@ -168,98 +180,6 @@ impl PlaneBlock {
         }
         any
     }
-}
-
-/// Makes one block, pixel after pixel.
-#[derive(Debug)]
-pub struct BlockBuilder {
-    offsets: Vec<u32>,
-    words: Vec<u32>,
-    filled: usize,
-    build: Build,
-}
-
-impl BlockBuilder {
-    /// An empty block for `pixels` pixels, built with the fastest means of this machine.
-    pub fn new(pixels: usize) -> Self {
-        Self::with(pixels, Build::detect())
-    }
-    /// The same by the scalar reference.
-    pub fn scalar(pixels: usize) -> Self {
-        Self::with(pixels, Build::Scalar)
-    }
-    fn with(pixels: usize, build: Build) -> Self {
-        let mut offsets = Vec::with_capacity(pixels + 1);
-        offsets.push(0);
-        BlockBuilder { offsets, words: Vec::new(), filled: 0, build }
-    }
-    /// Appends a pixel whose counts are all zero.
-    pub fn push_zero(&mut self) {
-        self.offsets.push(self.filled as u32);
-    }
-    /// Appends the next pixel. Counts past the block's last scan must be zero.
-    ///
-    /// # Panics
-    /// When the block grows beyond 16 GiB.
-    pub fn push(&mut self, counts: &BlockCounts) {
-        if self.words.len() - self.filled < MAX_STREAM + SLACK_WORDS {
-            // The vector's capacity doubles; only what is filled is touched.
-            self.words.resize(self.filled + MAX_STREAM + SLACK_WORDS + (1 << 14), 0);
-        }
-        let room = &mut self.words[self.filled..];
-        self.filled += match self.build {
-            Build::Scalar => build_scalar(counts, room),
-            #[cfg(target_arch = "x86_64")]
-            Build::Avx512 => build_x86::build(counts, room),
-        };
-        self.offsets.push(u32::try_from(self.filled).expect("a block takes at most 16 GiB"));
-    }
-    /// The block of all pushed pixels.
-    pub fn finish(mut self, scans: usize) -> PlaneBlock {
-        self.words.truncate(self.filled);
-        self.words.resize(self.filled + SLACK_WORDS, 0);
-        self.words.shrink_to_fit();
-        PlaneBlock { scans, offsets: self.offsets, words: self.words }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Build {
-    Scalar,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
-
-impl Build {
-    fn detect() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if build_x86::detected() {
-            return Build::Avx512;
-        }
-        Build::Scalar
-    }
-}
-
-/// Writes one pixel's stream and returns its words: the reference.
-fn build_scalar(counts: &BlockCounts, out: &mut [u32]) -> usize {
-    let width = bit_length(counts.iter().fold(0, |or, &c| or | c));
-    if width == 0 {
-        return 0;
-    }
-    let mut at = header_words(width.into());
-    out[..at].fill(0);
-    out[0] = width.into();
-    for k in 1..=width as usize {
-        for (t, tile) in counts.chunks_exact(32).enumerate() {
-            let word = tile.iter().rev().fold(0u32, |word, &c| word << 1 | u32::from(c >> (k - 1) & 1));
-            if word != 0 {
-                out[k / 2] |= 1 << (16 * (k % 2) + t);
-                out[at] = word;
-                at += 1;
-            }
-        }
-    }
-    at
 }
 
 /// A shard as blocks of planes.

@@ -4,7 +4,7 @@ use crate::bits;
 use std::ops::Range;
 
 /// A sample type that a profile packs, with its tile length and widest sample.
-pub trait TileSample: Copy + Into<u16> + Send + Sync + 'static {
+pub trait TileSample: Copy + Default + Into<u16> + Send + Sync + 'static {
     /// Scans of a full tile.
     const SCANS: usize;
     /// Widest sample.

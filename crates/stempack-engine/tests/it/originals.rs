@@ -3,7 +3,7 @@
 use crate::{counts, u16s};
 use std::sync::Arc;
 use stempack_engine::Resident;
-use stempack_model::{FrameSource, Samples, Task};
+use stempack_model::{Detail, FrameSource, Samples, Task};
 use stempack_products::{DetectorMask, Products, reference};
 use stempack_testkit::{MemorySource, count};
 
@@ -94,9 +94,20 @@ fn a_difference_is_found_and_named() {
 fn a_resident_stays_within_its_budget() {
     let source: Arc<dyn FrameSource> =
         Arc::new(MemorySource::new((40, 50), (6, 5), u16s(&counts(2000, 30, 65_535))));
-    let windows = 512 * 30 * 8;
-    let task = Task::new().with_memory_budget(windows + 512 * 30);
-    let error = Resident::from_source(&source, &task).map(drop).unwrap_err();
-    assert_eq!(error.code(), "resident_over_budget");
-    assert!(error.to_string().contains("of 2000 scan positions"), "{error}");
+    let refused = |budget: u64| {
+        let task = Task::new().with_memory_budget(budget);
+        let error = Resident::from_source(&source, &task).map(drop).unwrap_err();
+        assert_eq!(error.code(), "resident_over_budget");
+        let Detail::Number(needed) = error.details()[0].1 else { panic!("{error}") };
+        (error.to_string(), needed)
+    };
+    let (message, working) = refused(0);
+    assert!(message.contains("after 0 of 2000 scan positions"), "{message}");
+    // What the first blocks take is known only then.
+    let (message, needed) = refused(working + 20_000);
+    assert!(message.contains("after 512 of 2000 scan positions"), "{message}");
+    assert!(needed > working + 20_000);
+    let enough = Task::new().with_memory_budget(working + 200_000);
+    let resident = Resident::from_source(&source, &enough).unwrap();
+    assert!(resident.report().resident_bytes <= working + 200_000);
 }
