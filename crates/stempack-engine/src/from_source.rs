@@ -228,23 +228,35 @@ impl Reader {
     fn convert(&mut self, window: SamplesRef<'_>) -> Result<()> {
         let mut counts = std::mem::take(&mut self.counts);
         counts.resize(window.len(), 0);
-        let frames = counts.chunks_exact_mut(self.pixels).enumerate();
         match window {
             SamplesRef::U32(all) => {
-                for ((k, counts), frame) in frames.zip(all.chunks_exact(self.pixels)) {
-                    let admitted = frame.iter().zip(&self.excluded).map(|(&v, &e)| if e { 0 } else { v });
-                    if admitted.fold(0, |or, v| or | v) > LARGEST {
+                let excluded = &self.excluded;
+                let pairs = counts.par_chunks_exact_mut(self.pixels).zip(all.par_chunks_exact(self.pixels));
+                let fits = pairs.map(|(counts, frame)| {
+                    let admitted = frame.iter().zip(excluded).map(|(&v, &e)| if e { 0 } else { v });
+                    let fits = admitted.fold(0, |or, v| or | v) <= LARGEST;
+                    if fits {
+                        counts.iter_mut().zip(frame).for_each(|(count, &v)| *count = v as u16);
+                    }
+                    fits
+                });
+                let fits: Vec<bool> = fits.collect();
+                let frames = counts.chunks_exact_mut(self.pixels).zip(all.chunks_exact(self.pixels));
+                for (k, (counts, frame)) in frames.enumerate() {
+                    if !fits[k] {
                         self.frame(k, window, counts)?;
                         continue;
                     }
-                    counts.iter_mut().zip(frame).for_each(|(count, &v)| *count = v as u16);
                     for i in 0..self.excluded_pixels.len() {
                         let pixel = self.excluded_pixels[i] as usize;
                         counts[pixel] = self.count(k, pixel, frame[pixel].into())?;
                     }
                 }
             }
-            other => frames.into_iter().try_for_each(|(k, counts)| self.frame(k, other, counts))?,
+            other => {
+                let mut frames = counts.chunks_exact_mut(self.pixels).enumerate();
+                frames.try_for_each(|(k, counts)| self.frame(k, other, counts))?;
+            }
         }
         self.counts = counts;
         Ok(())
