@@ -24,8 +24,8 @@ impl Resident {
     /// everything but raw frames.
     ///
     /// An excluded pixel may hold more, as detectors mark it with the largest number of their type, if it holds the same
-    /// at every scan position. Besides what the resident grows to, memory holds a window of 64 frames and the planes of
-    /// 512, which is compared with the task's budget before each block of 512.
+    /// at every scan position. Besides what the resident grows to, memory holds a window of 64 frames, or 512 where
+    /// files store many together, and the planes of 512, which is compared with the task's budget before each block of 512.
     ///
     /// # Errors
     /// `missing_scan_shape`, `scan_frame_mismatch`; `resident_sample_type` for `float64`; `count_too_large` and
@@ -39,10 +39,11 @@ impl Resident {
             return Ok(Resident(Contents::Floats(Box::new(floats))));
         }
         let (pixels, total) = (shape.detector.pixels(), shape.scan.positions());
-        let working = working_bytes(acquisition.sample, pixels);
+        let at_once = window_scans(source.as_ref());
+        let working = working_bytes(acquisition.sample, pixels, at_once);
         check_budget(working, 0, total, task)?;
         let mut reader = Reader::new(acquisition, shape);
-        let mut window = Samples::zeroed(acquisition.sample, TURN_SCANS.min(total) * pixels);
+        let mut window = Samples::zeroed(acquisition.sample, at_once.min(total) * pixels);
         let sample_bytes = acquisition.sample.bytes() as u64;
         let quiet = task.quiet();
         task.begin("read", (total * pixels) as u64 * sample_bytes);
@@ -53,9 +54,13 @@ impl Resident {
                 if first % BLOCK_SCANS == 0 {
                     check_budget(reader.held_bytes() + working, first, total, task)?;
                 }
+                let within = first % at_once;
+                if within == 0 {
+                    let count = at_once.min(total - first) * pixels;
+                    source.read(first as u64, window.head_mut(count), &quiet)?;
+                }
                 let count = TURN_SCANS.min(total - first) * pixels;
-                source.read(first as u64, window.head_mut(count), &quiet)?;
-                reader.take(window.head(count))?;
+                reader.take(window.as_ref().slice(within * pixels..within * pixels + count))?;
                 task.advance(count as u64 * sample_bytes);
             }
             Ok(())
@@ -158,9 +163,15 @@ fn max_width(sample: SampleType) -> u8 {
     if sample == SampleType::U8 { 8 } else { 16 }
 }
 
-/// A window, the same as 16-bit counts, a block in the making and what it becomes.
-fn working_bytes(sample: SampleType, pixels: usize) -> u64 {
-    let window = (TURN_SCANS * pixels * (sample.bytes() + 2)) as u64;
+/// Frames read at once: those that are turned at once, or a whole block's where frames are stored together in another way,
+/// for what is read in parts is decoded again for each of them.
+fn window_scans(source: &dyn FrameSource) -> usize {
+    if (TURN_SCANS as u64).is_multiple_of(source.frames_together()) { TURN_SCANS } else { BLOCK_SCANS }
+}
+
+/// A window, 64 of its frames as 16-bit counts, a block in the making and what it becomes.
+fn working_bytes(sample: SampleType, pixels: usize, at_once: usize) -> u64 {
+    let window = (pixels * (at_once * sample.bytes() + TURN_SCANS * 2)) as u64;
     let width = max_width(sample);
     window + FrameTurner::held_bytes(pixels, width) + PlaneBlock::bound_bytes(pixels, width)
 }

@@ -28,6 +28,11 @@ pub trait FrameSource: Send + Sync {
     /// `cancelled`.
     fn read(&self, first_frame: u64, into: SamplesMut<'_>, task: &Task) -> Result<()>;
 
+    /// How many consecutive frames, from a multiple of that number on, are stored so that reading one decodes all of them.
+    fn frames_together(&self) -> u64 {
+        1
+    }
+
     /// Hashes every member file.
     ///
     /// # Errors

@@ -45,6 +45,8 @@ pub struct MemorySource {
     pub read: AtomicU64,
     /// Bytes of the largest window that was asked for.
     pub largest: AtomicU64,
+    /// Frames stored together.
+    pub together: u64,
 }
 
 impl MemorySource {
@@ -62,6 +64,7 @@ impl MemorySource {
             fail_at: None,
             read: AtomicU64::new(0),
             largest: AtomicU64::new(0),
+            together: 1,
         }
     }
     /// Excludes pixels (ascending).
@@ -71,6 +74,12 @@ impl MemorySource {
         excluded.pixels = pixels.to_vec();
         excluded.origin = MaskOrigin::SourceMask;
         excluded.mask_sha256 = mask_digest(self.acquisition.detector.pixels(), pixels);
+        self
+    }
+    /// Says that so many frames are stored together.
+    #[must_use]
+    pub fn stored_together(mut self, frames: u64) -> Self {
+        self.together = frames;
         self
     }
     /// Changes the description.
@@ -103,6 +112,9 @@ impl FrameSource for MemorySource {
             return Err(Error::new(ModelCode::OutOfRange, "buffer of another sample type"));
         }
         Ok(())
+    }
+    fn frames_together(&self) -> u64 {
+        self.together
     }
     fn digest_members(&self, task: &Task) -> Result<Vec<MemberDigest>> {
         task.check()?;

@@ -142,6 +142,10 @@ impl FrameSource for PackSource {
         Ok(())
     }
 
+    fn frames_together(&self) -> u64 {
+        self.pack.profile().tile_scans() as u64
+    }
+
     fn digest_members(&self, task: &Task) -> Result<Vec<MemberDigest>> {
         self.check_unchanged()?;
         let sha256 = sha256_file(self.pack.path(), task)?.0;

@@ -138,6 +138,9 @@ impl FrameSource for DarkSubtracted {
         }
         Ok(())
     }
+    fn frames_together(&self) -> u64 {
+        self.source.frames_together()
+    }
     fn digest_members(&self, task: &Task) -> Result<Vec<MemberDigest>> {
         self.source.digest_members(task)
     }

@@ -2,6 +2,7 @@
 
 use super::QemFile;
 use crate::{ContainerCode, sha256_file};
+use stempack_codecs::qem::BLOCK_SCANS;
 use stempack_model::{
     Acquisition, Error, FrameSource, MemberDigest, MemberRole, ModelCode, Result, SamplesMut, Task,
 };
@@ -56,6 +57,10 @@ impl FrameSource for QemFile {
             next = block.first + end as u64;
         }
         Ok(())
+    }
+
+    fn frames_together(&self) -> u64 {
+        BLOCK_SCANS as u64
     }
 
     fn digest_members(&self, task: &Task) -> Result<Vec<MemberDigest>> {

@@ -2,6 +2,7 @@
 
 use crate::{counts, u16s};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use stempack_engine::Resident;
 use stempack_model::{Detail, FrameSource, Samples, Task};
 use stempack_products::{DetectorMask, Products, reference};
@@ -75,6 +76,20 @@ fn marks_of_excluded_pixels_are_given_back() {
     assert_eq!(error.code(), "count_too_large");
     let error = refused(MemorySource::new((1, 2), (1, 1), Samples::F64(vec![0.0, 1.0])));
     assert_eq!(error.code(), "resident_sample_type");
+}
+
+#[test]
+fn frames_that_are_stored_together_are_read_once() {
+    let (scan, pixels) = ((20, 67), 30);
+    let data: Vec<u64> = (0..20 * 67 * pixels).map(|i| i * 7 % 501 / 3).collect();
+    for (together, frames) in [(1, 64), (32, 64), (64, 64), (67, 512), (128, 512)] {
+        let source = Arc::new(MemorySource::new(scan, (6, 5), u16s(&data)).stored_together(together));
+        let resident =
+            Resident::from_source(&(source.clone() as Arc<dyn FrameSource>), &Task::new()).unwrap();
+        assert_eq!(source.largest.load(Ordering::Relaxed), frames * pixels * 2);
+        assert_eq!(source.read.load(Ordering::Relaxed), 20 * 67);
+        resident.check_against(source.as_ref(), &Task::new()).unwrap();
+    }
 }
 
 #[test]

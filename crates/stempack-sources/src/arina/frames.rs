@@ -69,6 +69,10 @@ impl FrameSource for ArinaSource {
         Ok(())
     }
 
+    fn frames_together(&self) -> u64 {
+        self.stacks.iter().map(|(_, stack)| stack.index.frames_together(1)).max().unwrap_or(1)
+    }
+
     fn digest_members(&self, task: &Task) -> Result<Vec<MemberDigest>> {
         digest_members(&self.acquisition, &self.fingerprints, task)
     }

@@ -65,6 +65,10 @@ impl FrameSource for EmdSource {
             .map_err(|failed| self.explain(failed))
     }
 
+    fn frames_together(&self) -> u64 {
+        self.index.frames_together(self.axes)
+    }
+
     fn digest_members(&self, task: &Task) -> Result<Vec<MemberDigest>> {
         digest_members(&self.acquisition, &self.fingerprints, task)
     }

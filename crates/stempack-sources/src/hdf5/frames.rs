@@ -204,6 +204,17 @@ impl DatasetIndex {
         Ok(())
     }
 
+    /// Consecutive frames that share chunks; the first `axes` axes count frames.
+    pub fn frames_together(&self, axes: usize) -> u64 {
+        let Storage::Chunked(chunks) = self.storage() else { return 1 };
+        match chunks.dims[..axes].iter().position(|&extent| extent > 1) {
+            None => 1,
+            Some(axis) => self.shape()[axis + 1..axes]
+                .iter()
+                .fold(chunks.dims[axis], |n, &extent| n.saturating_mul(extent)),
+        }
+    }
+
     /// The block of chunks a frame lies in, and its place among the frames of such a chunk.
     fn scan_place(&self, chunks: &Chunks, axes: usize, frame: u64) -> (u64, u64) {
         let (mut rest, mut block, mut within) = (frame, 0, 0);

@@ -71,6 +71,8 @@ fn a_shuffled_stack_of_several_frames_in_a_chunk() {
     drop(master);
     let at = boundaries(&folder.at("run_data_000001.h5"));
     assert!(at.len() > 8, "chunks are stored: {at:?}");
+    let options = OpenOptions { scan: Some(ScanShape::new(1, 7).unwrap()), ..OpenOptions::default() };
+    assert_eq!(open(&folder.at("run_master.h5"), &options).unwrap().frames_together(), 2);
     check(&folder, "run_master.h5", &counting(0..7 * 5 * 9), &[("run_data_000001.h5", &at)]);
 }
 

@@ -167,7 +167,9 @@ fn places(path: &Path, dataset: &str) -> Vec<u64> {
 fn datacubes_contiguous_and_in_chunks_that_cross_frames() {
     let expected: Vec<u8> = (0..3 * 4 * 5 * 6u16).flat_map(u16::to_le_bytes).collect();
     let samples: Vec<u16> = (0..3 * 4 * 5 * 6).collect();
-    for chunk in [None, Some([1, 1, 5, 6]), Some([2, 3, 2, 4])] {
+    for (chunk, together) in
+        [(None, 1), (Some([1, 1, 5, 6]), 1), (Some([1, 3, 5, 6]), 3), (Some([2, 3, 2, 4]), 8)]
+    {
         let folder = Folder::new();
         let file = emdfile(&folder);
         let group = groups(&file, "/datacube_root/datacube");
@@ -180,6 +182,8 @@ fn datacubes_contiguous_and_in_chunks_that_cross_frames() {
         // Open groups keep the file open.
         drop((group, file));
         let path = folder.at("cube.h5");
+        let source = open(&path, &OpenOptions::default()).unwrap();
+        assert_eq!(source.frames_together(), together, "{chunk:?}");
         let at = places(&path, CUBE);
         check(&[("cube.h5", std::fs::read(&path).unwrap())], &expected, &[("cube.h5", &at)]);
     }
