@@ -1,5 +1,4 @@
 """Image numbers of a sharded acquisition: swapped or copied shards are warned of, sound ones are not."""
-import json
 import pathlib
 import shutil
 import tempfile
@@ -24,8 +23,8 @@ class Numbering(unittest.TestCase):
                     if low is not None:
                         stack.attrs["image_nr_low"] = np.uint64(low)
                 master[f"entry/data/data_{k:06d}"] = h5py.ExternalLink(name, "/entry/data/data")
-        done = cli.run("inspect", "--json", folder / "run_master.h5", "--scan", "2x3")
-        return [w["code"] for w in json.loads(done.stdout)["acquisitions"][0]["warnings"]]
+        done = cli.run("inspect", folder / "run_master.h5", "--scan", "2x3")
+        return [w["code"] for w in done.json["acquisitions"][0]["warnings"]]
 
     def test_broken_numbers_are_warned_of(self):
         for lows in ([3, 1, 5], [1, 1, 3], [1, 3, 7]):
