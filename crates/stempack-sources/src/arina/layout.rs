@@ -174,7 +174,7 @@ impl Layout {
     }
 
     /// Every stack must have the frames of the first.
-    fn agree(head: &Path, has_master: bool, stacks: Vec<Stack>, warnings: Vec<Warning>) -> Result<Self> {
+    fn agree(head: &Path, has_master: bool, stacks: Vec<Stack>, mut warnings: Vec<Warning>) -> Result<Self> {
         let Some(first) = stacks.first() else {
             return Err(refuse(
                 SourceCode::UnsupportedLayout,
@@ -203,6 +203,7 @@ impl Layout {
                 .checked_add(stack.frames)
                 .ok_or_else(|| refuse(SourceCode::TooLarge, "the number of frames wraps", head))?;
         }
+        warnings.extend(super::numbering::broken(&stacks)?);
         let stem = String::new();
         Ok(Layout {
             head: head.to_owned(),

@@ -9,6 +9,7 @@ mod exclusions;
 mod frames;
 mod layout;
 mod metadata;
+mod numbering;
 mod order;
 pub(crate) mod retained;
 
