@@ -182,10 +182,13 @@ fn listed(paths: &[String]) -> String {
 
 /// What is said when there is no array of rank 4.
 fn nothing(file: &File, linked: &[(String, Link)], other_rank: Option<(String, usize)>) -> String {
-    let mut message = format!("`{}` holds no datacube: `/{}` is missing", file.name(), PLACE.join("/"));
-    if let Some((path, rank)) = other_rank {
-        message.push_str(&format!(", and `{path}` has {rank} axes, not 4"));
-    }
+    let usual = format!("/{}", PLACE.join("/"));
+    let mut message = format!("`{}` holds no datacube: ", file.name());
+    message.push_str(&match other_rank {
+        Some((path, rank)) if path == usual => format!("`{path}` has {rank} axes, not 4"),
+        Some((path, rank)) => format!("`{usual}` is missing, and `{path}` has {rank} axes, not 4"),
+        None => format!("`{usual}` is missing"),
+    });
     if let Some((path, link)) = linked.first() {
         message.push_str(&format!("; as to `{path}`, {}", described(link)));
     }
