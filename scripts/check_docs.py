@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Fails when the documentation no longer fits the tree: a dead relative link, or an error code that
-docs/reference/errors.md does not list as the source declares it. `--write` brings that table up to date."""
+"""Fails when the documentation no longer fits the tree: a dead relative link, a page that was merged only in part,
+or an error code that docs/reference/errors.md does not list as the source declares it. `--write` brings that table up to date."""
 import pathlib
 import re
 import sys
@@ -28,11 +28,13 @@ def table():
     return "\n".join(lines)
 
 
-def dead_links():
+def faulty_pages():
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md"), *ROOT.glob("crates/*.md")]
     for page in pages:
         if page.name == "_template.md":
             continue
+        if re.search(r"^(<{7}|>{7}) ", page.read_text(), re.M):
+            yield f"{page.relative_to(ROOT)} holds both sides of a merge"
         prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose):
             if not re.match(r"[a-z]+:", target) and not (page.parent / target).exists():
@@ -47,7 +49,7 @@ def main():
     if "--write" in sys.argv[1:]:
         ERRORS.write_text(head + BEGIN + new + END + tail)
         old = new
-    found = list(dead_links())
+    found = list(faulty_pages())
     if old != new:
         found.append("docs/reference/errors.md is out of date; run scripts/check_docs.py --write")
     for sentence in found:
