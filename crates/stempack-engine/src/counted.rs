@@ -4,7 +4,7 @@ use crate::cpu::Kernel;
 use crate::error::EngineCode;
 use crate::frames::{Frames, Shards};
 use crate::held::{Form, Held};
-use crate::reduce::{self, Change, Sign, max_count};
+use crate::reduce::{self, Change, max_count};
 use crate::resident::{Capability, ResidentReport};
 use crate::selected::{self, Chosen};
 use rayon::prelude::*;
@@ -159,9 +159,9 @@ impl Counted {
         }
     }
 
-    /// Adds exact sums of pixels at every scan position to `out`, or takes them from it, in the order given.
-    pub(crate) fn sums(&self, changes: &[Change<'_>], out: &mut [u64], task: &Task) -> Result<()> {
-        reduce::virtual_image(self.kernel, &self.held(), changes, out, task)
+    /// Fills `out` with what a change makes of the exact sums at every scan position.
+    pub(crate) fn sums(&self, change: Change<'_>, out: &mut [u64], task: &Task) -> Result<()> {
+        reduce::virtual_image(self.kernel, &self.held(), change, out, task)
     }
     /// Bytes that hold the counts of each pixel, all shards together.
     pub(crate) fn pixel_bytes(&self) -> Vec<u64> {
@@ -232,7 +232,7 @@ impl Products for Counted {
             mask.selected().iter().copied().filter(|&p| !self.frames.excluded[p as usize]).collect();
         let bound: u128 = selected.iter().map(|&p| u128::from(max_count(self.max_widths[p as usize]))).sum();
         let mut sums = vec![0; self.frames.shape.scan.positions()];
-        self.sums(&[(Sign::Add, &selected)], &mut sums, task)?;
+        self.sums(Change::anew(&selected), &mut sums, task)?;
         Ok(SumImage { shape: self.frames.shape.scan, values: Sums::with_bound(sums, bound) })
     }
 

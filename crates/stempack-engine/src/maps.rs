@@ -3,7 +3,7 @@
 
 use crate::counted::Counted;
 use crate::floats::{FloatMap, Floats};
-use crate::reduce::Sign;
+use crate::reduce::Change;
 use crate::resident::{Contents, Resident};
 use stempack_model::{Result, Task};
 use stempack_products::{Products, Sums};
@@ -58,14 +58,9 @@ impl Map {
     }
 }
 
-fn fill_counts(map: &mut Vec<u64>, counts: &Counted, filling: &Filling<'_>, task: &Task) -> Result<()> {
-    map.clear();
-    match filling.before {
-        Some(Map::Counts(before)) => map.extend(before),
-        _ => map.resize(counts.shape().scan.positions(), 0),
-    }
-    // Added first, so that no sum is ever below zero.
-    counts.sums(&[(Sign::Add, filling.add), (Sign::Take, filling.take)], map, task)
+fn fill_counts(map: &mut [u64], counts: &Counted, filling: &Filling<'_>, task: &Task) -> Result<()> {
+    let before = filling.before.and_then(Map::counts);
+    counts.sums(Change { before, add: filling.add, take: filling.take }, map, task)
 }
 
 fn fill_floats(map: &mut FloatMap, floats: &Floats, filling: &Filling<'_>, task: &Task) -> Result<()> {

@@ -5,7 +5,7 @@ use crate::cpu::Kernel;
 use crate::error::EngineCode;
 use crate::frames::{Frames, Shards};
 use crate::held::Held;
-use crate::reduce::{self, Sign, max_count};
+use crate::reduce::{self, Change, max_count};
 use crate::selected::{self, Chosen};
 use std::sync::{Arc, Mutex, PoisonError};
 use stempack_codecs::counts::Counts;
@@ -114,8 +114,7 @@ impl Products for ShardReader {
             widths.iter_mut().zip(&selected).for_each(|(w, &p)| *w = (*w).max(held.max_widths[p as usize]));
             let first = sums.len();
             sums.resize(first + held.scans(), 0);
-            let change = [(Sign::Add, &selected[..])];
-            reduce::virtual_image(kernel, &[held], &change, &mut sums[first..], task)
+            reduce::virtual_image(kernel, &[held], Change::anew(&selected), &mut sums[first..], task)
         })?;
         let bound = widths.iter().map(|&w| u128::from(max_count(w))).sum();
         Ok(SumImage { shape: self.frames.shape.scan, values: Sums::with_bound(sums, bound) })

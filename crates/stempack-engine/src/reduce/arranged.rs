@@ -1,7 +1,8 @@
 //! Reductions over bit planes, block by block.
 
-use super::{Change, ScanMoments, Sign, cut, max_count};
+use super::{Change, ScanMoments, cut, each, max_count};
 use crate::cpu::Kernel;
+use crate::cpu::planes::Signed;
 use rayon::prelude::*;
 use stempack_codecs::planes::{BLOCK_SCANS, PlaneBlock, PlaneShard};
 use stempack_model::{Result, Task};
@@ -13,47 +14,64 @@ pub(super) struct Part<'a> {
     pub(super) max_widths: &'a [u8],
 }
 
-/// Pixels whose sum has no more than 32 bits, and the largest that it can be.
+/// Pixels whose sums have no more than 31 bits, and the largest that these can be.
+#[derive(Clone, Copy, Default)]
 struct Piece<'a> {
-    pixels: &'a [u32],
+    pixels: Signed<'a>,
     bound: u32,
 }
 
-/// Cuts pixels so that the sums of each piece fit 32 bits: nearly always one piece.
-fn pieces_of<'a>(pixels: &'a [u32], max_widths: &[u8]) -> Vec<Piece<'a>> {
-    let mut pieces = Vec::new();
-    let mut rest = pixels;
-    while !rest.is_empty() {
-        let (mut bound, mut count) = (0u32, 0);
-        for &pixel in rest {
-            match bound.checked_add(max_count(max_widths[pixel as usize]) as u32) {
-                Some(larger) => (bound, count) = (larger, count + 1),
-                None => break,
+/// Cuts pixels so that the sum of each part fits 31 bits: nearly always one part.
+fn parts_of<'a>(mut pixels: &'a [u32], max_widths: &[u8]) -> Vec<(&'a [u32], u32)> {
+    let mut parts = Vec::new();
+    while !pixels.is_empty() {
+        let (mut bound, mut count) = (0, 0);
+        for &pixel in pixels {
+            let larger = bound + max_count(max_widths[pixel as usize]) as u32;
+            if larger > i32::MAX as u32 {
+                break;
             }
+            (bound, count) = (larger, count + 1);
         }
-        let piece;
-        (piece, rest) = rest.split_at(count);
-        pieces.push(Piece { pixels: piece, bound });
+        let part;
+        (part, pixels) = pixels.split_at(count);
+        parts.push((part, bound));
+    }
+    parts
+}
+
+/// Cuts pixels into pieces: nearly always one.
+fn pieces_of<'a>(pixels: Signed<'a>, max_widths: &[u8]) -> Vec<Piece<'a>> {
+    let (add, take) = (parts_of(pixels.add, max_widths), parts_of(pixels.take, max_widths));
+    let mut pieces = vec![Piece::default(); add.len().max(take.len())];
+    for (piece, (add, bound)) in pieces.iter_mut().zip(add) {
+        (piece.pixels.add, piece.bound) = (add, bound);
+    }
+    for (piece, (take, bound)) in pieces.iter_mut().zip(take) {
+        (piece.pixels.take, piece.bound) = (take, piece.bound.max(bound));
     }
     pieces
 }
 
 fn bounded<'a>(lines: &'a [Vec<u32>], max_widths: &[u8]) -> Vec<Vec<Piece<'a>>> {
-    lines.iter().map(|line| pieces_of(line, max_widths)).collect()
+    lines.iter().map(|line| pieces_of(Signed::sum(line), max_widths)).collect()
 }
 
-/// Calls `use_sums` with the sums of every piece; `then` are the pixels summed after them.
-fn sum_block(
+/// Calls `use_sums` with the sums of every piece; `then` are the pixels summed after them, and where.
+fn sum_block<'a>(
     kernel: Kernel,
     block: &PlaneBlock,
-    pieces: &[Piece<'_>],
-    then: &[Piece<'_>],
+    pieces: &'a [Piece<'a>],
+    then: (&PlaneBlock, &'a [Piece<'a>]),
     mut use_sums: impl FnMut(&[u32]),
 ) {
     let mut sums = [0; BLOCK_SCANS];
     for (k, piece) in pieces.iter().enumerate() {
-        let next = pieces[k + 1..].first().or(then.first()).map_or(&[][..], |next| next.pixels);
-        kernel.sum_block(block, piece.pixels, piece.bound, (block, next), &mut sums);
+        let (later, next) = match pieces.get(k + 1) {
+            Some(next) => (block, next.pixels.first()),
+            None => (then.0, then.1.first().map_or(&[][..], |next| next.pixels.first())),
+        };
+        kernel.sum_block(block, piece.pixels, piece.bound, (later, next), &mut sums);
         use_sums(&sums[..block.scans()]);
     }
 }
@@ -62,47 +80,45 @@ fn sum_block(
 pub(super) fn virtual_image(
     kernel: Kernel,
     part: &Part<'_>,
-    changes: &[Change<'_>],
+    change: Change<'_>,
     shards: usize,
     out: &mut [u64],
     task: &Task,
 ) -> Result<()> {
     // Few blocks are summed by several threads each.
-    let mut pieces: Vec<(Sign, Piece<'_>)> = Vec::new();
     let blocks = part.planes.blocks();
-    let mut together = true;
-    for &(sign, pixels) in changes {
-        let ranges = cut(pixels.len(), shards * blocks.len(), 512);
-        together &= ranges.len() <= 1;
-        let own = ranges.into_iter().flat_map(|range| pieces_of(&pixels[range], part.max_widths));
-        pieces.extend(own.map(|piece| (sign, piece)));
-    }
-    let outs = out.par_chunks_mut(BLOCK_SCANS);
-    blocks.par_iter().enumerate().zip(outs).try_for_each(|((b, block), out)| {
+    let of = |list: &[u32]| cut(list.len(), shards * blocks.len(), 512);
+    let (add, take) = (of(change.add), of(change.take));
+    let together = add.len().max(take.len()) <= 1;
+    let pixels = if together {
+        vec![Signed { add: change.add, take: change.take }]
+    } else {
+        let add = add.into_iter().map(|range| Signed::sum(&change.add[range]));
+        let take = take.into_iter().map(|range| Signed { add: &[], take: &change.take[range] });
+        add.chain(take).collect()
+    };
+    let pieces: Vec<Piece<'_>> = pixels.into_iter().flat_map(|p| pieces_of(p, part.max_widths)).collect();
+    let outs = out.chunks_mut(BLOCK_SCANS).enumerate();
+    each(blocks.iter().zip(outs).collect(), |(block, (b, out))| {
         task.check()?;
+        match change.before {
+            Some(before) => out.copy_from_slice(&before[b * BLOCK_SCANS..][..out.len()]),
+            None => out.fill(0),
+        }
+        // In two's complement: what a negative sum is added to is no smaller.
+        let mut add = |sums: &[u32]| {
+            out.iter_mut().zip(sums).for_each(|(o, &s)| *o = o.wrapping_add_signed((s as i32).into()));
+        };
         if together {
-            let mut sums = [0; BLOCK_SCANS];
-            for (k, (sign, piece)) in pieces.iter().enumerate() {
-                let next = match pieces.get(k + 1) {
-                    Some((_, next)) => (block, next.pixels),
-                    None => (blocks.get(b + 1).unwrap_or(block), pieces[0].1.pixels),
-                };
-                kernel.sum_block(block, piece.pixels, piece.bound, next, &mut sums);
-                out.iter_mut().zip(&sums).for_each(|(o, &s)| sign.apply(o, s.into()));
-            }
+            sum_block(kernel, block, &pieces, (blocks.get(b + 1).unwrap_or(block), &pieces), add);
             return Ok(());
         }
-        let partial: Vec<(Sign, [u32; BLOCK_SCANS])> = pieces
-            .par_iter()
-            .map(|(sign, piece)| {
-                let mut sums = [0; BLOCK_SCANS];
-                kernel.sum_block(block, piece.pixels, piece.bound, (block, &[]), &mut sums);
-                (*sign, sums)
-            })
-            .collect();
-        for (sign, sums) in partial {
-            out.iter_mut().zip(sums).for_each(|(o, s)| sign.apply(o, s.into()));
-        }
+        let partial = pieces.par_iter().map(|piece| {
+            let mut sums = [0; BLOCK_SCANS];
+            kernel.sum_block(block, piece.pixels, piece.bound, (block, &[]), &mut sums);
+            sums
+        });
+        partial.collect::<Vec<_>>().iter().for_each(|sums| add(sums));
         Ok(())
     })
 }
@@ -147,7 +163,7 @@ pub(super) fn moments(
                     task.check()?;
                     let (mut total, mut moment) = ([0; BLOCK_SCANS], [0; BLOCK_SCANS]);
                     for index in piece.clone() {
-                        let then = lines.get(index + 1).map_or(&[][..], |line| line);
+                        let then = (block, lines.get(index + 1).map_or(&[][..], |line| &line[..]));
                         sum_block(kernel, block, &lines[index], then, |sums| {
                             let mut whole = [0; BLOCK_SCANS];
                             whole[..sums.len()].copy_from_slice(sums);

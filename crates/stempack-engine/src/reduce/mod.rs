@@ -19,66 +19,82 @@ pub(crate) fn max_count(width: u8) -> u64 {
 
 /// Cuts `items` so that few others still occupy all threads.
 fn cut(items: usize, others: usize, smallest: usize) -> Vec<Range<usize>> {
-    let pieces = (2 * rayon::current_num_threads()).div_ceil(others.max(1));
+    let threads = rayon::current_num_threads();
+    let pieces = if threads == 1 { 1 } else { (2 * threads).div_ceil(others.max(1)) };
     let size = items.div_ceil(pieces).max(smallest).max(1);
     (0..items).step_by(size).map(|start| start..(start + size).min(items)).collect()
 }
 
-/// Whether sums are added to what is there or taken from it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sign {
-    Add,
-    Take,
-}
-
-impl Sign {
-    /// Applies one sum.
-    #[inline(always)]
-    fn apply(self, out: &mut u64, sum: u64) {
-        match self {
-            Sign::Add => *out += sum,
-            Sign::Take => *out -= sum,
-        }
+/// Calls `work` for each item: on all threads, or here if there is but one, which then need not be woken.
+fn each<T: Send>(items: Vec<T>, work: impl Fn(T) -> Result<()> + Send + Sync) -> Result<()> {
+    if rayon::current_num_threads() == 1 {
+        items.into_iter().try_for_each(work)
+    } else {
+        items.into_par_iter().try_for_each(work)
     }
 }
 
-/// Cuts `out` into the scans of each shard.
-fn split<'a, 'b, H: AsRef<Held>>(shards: &'a [H], mut out: &'b mut [u64]) -> Vec<(&'a Held, &'b mut [u64])> {
+/// Cuts `out` into the scans of each shard, which are given too.
+fn split<'a, 'b, H: AsRef<Held>>(
+    shards: &'a [H],
+    mut out: &'b mut [u64],
+) -> Vec<(&'a Held, Range<usize>, &'b mut [u64])> {
     let mut parts = Vec::with_capacity(shards.len());
+    let mut first = 0;
     for held in shards {
         let held = held.as_ref();
+        let scans = first..first + held.scans();
+        first = scans.end;
         let (own, rest) = out.split_at_mut(held.scans());
-        parts.push((held, own));
+        parts.push((held, scans, own));
         out = rest;
     }
     assert!(out.is_empty());
     parts
 }
 
-/// Pixels whose sums are added or taken.
-pub(crate) type Change<'a> = (Sign, &'a [u32]);
+/// A change of the sums at every scan.
+#[derive(Clone, Copy)]
+pub(crate) struct Change<'a> {
+    /// What they were; zero without it.
+    pub(crate) before: Option<&'a [u64]>,
+    /// Pixels whose counts are added.
+    pub(crate) add: &'a [u32],
+    /// Pixels whose counts are taken away, which are in the sums before or added.
+    pub(crate) take: &'a [u32],
+}
 
-/// Makes the changes to `out`, which has one sum for each scan of every shard.
+impl<'a> Change<'a> {
+    /// Sums of these pixels.
+    pub(crate) fn anew(pixels: &'a [u32]) -> Self {
+        Change { before: None, add: pixels, take: &[] }
+    }
+    /// What concerns the scans of one shard.
+    fn part(self, scans: Range<usize>) -> Self {
+        Change { before: self.before.map(|sums| &sums[scans]), ..self }
+    }
+}
+
+/// Fills `out`, which has one sum for each scan of every shard, with what the change makes of the sums before.
 pub(crate) fn virtual_image<H: AsRef<Held>>(
     kernel: Kernel,
     shards: &[H],
-    changes: &[Change<'_>],
+    change: Change<'_>,
     out: &mut [u64],
     task: &Task,
 ) -> Result<()> {
     let count = shards.len();
-    split(shards, out).into_par_iter().try_for_each(|(held, out)| match &held.form {
-        Form::Packed(shard) => {
-            let part = packed::Part { shard, max_widths: &held.max_widths };
-            changes.iter().filter(|(_, pixels)| !pixels.is_empty()).try_for_each(|&(sign, pixels)| {
-                let sums = packed::virtual_image(kernel, &part, pixels, count, task)?;
-                out.iter_mut().zip(sums).for_each(|(o, s)| sign.apply(o, s));
-                Ok(())
-            })
-        }
-        Form::Arranged(planes) => {
-            let part = arranged::Part { planes, max_widths: &held.max_widths };
-            arranged::virtual_image(kernel, &part, changes, count, out, task)
+    each(split(shards, out), |(held, scans, out)| {
+        let change = change.part(scans);
+        match &held.form {
+            Form::Packed(shard) => {
+                let part = packed::Part { shard, max_widths: &held.max_widths };
+                packed::virtual_image(kernel, &part, change, count, out, task)
+            }
+            Form::Arranged(planes) => {
+                let part = arranged::Part { planes, max_widths: &held.max_widths };
+                arranged::virtual_image(kernel, &part, change, count, out, task)
+            }
         }
     })
 }

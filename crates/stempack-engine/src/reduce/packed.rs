@@ -3,7 +3,7 @@
 //! Sums gather in 16-bit lanes that are emptied into 32-bit ones, and these into 64-bit ones, each before it could
 //! overflow. What a lane can hold is known from the largest width of each pixel.
 
-use super::{ScanMoments, cut, max_count};
+use super::{Change, ScanMoments, cut, max_count};
 use crate::cpu::{Kernel, Lanes, NARROW_MAX};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -18,31 +18,31 @@ pub(super) struct Part<'a> {
     pub(super) max_widths: &'a [u8],
 }
 
-/// Sums of the selected pixels for every scan; one of `shards` shards.
+/// See [`super::virtual_image`]; one of `shards` shards.
 pub(super) fn virtual_image(
     kernel: Kernel,
     part: &Part<'_>,
-    selected: &[u32],
+    change: Change<'_>,
     shards: usize,
+    out: &mut [u64],
     task: &Task,
-) -> Result<Vec<u64>> {
-    let partial = cut(selected.len(), shards, 64)
-        .into_par_iter()
-        .map(|piece| {
+) -> Result<()> {
+    let sum = |pixels: &[u32]| {
+        let pieces = cut(pixels.len(), shards, 64).into_par_iter().map(|piece| {
             task.check()?;
-            Ok(sum_pixels(kernel, part, &selected[piece]))
-        })
-        .collect::<Result<Vec<_>>>()?;
-    Ok(add_all(partial, part.shard.scans()))
-}
-
-fn add_all(partial: Vec<Vec<u64>>, scans: usize) -> Vec<u64> {
-    let mut partial = partial.into_iter();
-    let mut total = partial.next().unwrap_or_else(|| vec![0; scans]);
-    for other in partial {
-        total.iter_mut().zip(other).for_each(|(a, b)| *a += b);
+            Ok(sum_pixels(kernel, part, &pixels[piece]))
+        });
+        pieces.collect::<Result<Vec<_>>>()
+    };
+    let (add, take) = (sum(change.add)?, sum(change.take)?);
+    match change.before {
+        Some(before) => out.copy_from_slice(before),
+        None => out.fill(0),
     }
-    total
+    // Added first, so that no sum is ever below zero.
+    add.iter().for_each(|sums| out.iter_mut().zip(sums).for_each(|(o, s)| *o += s));
+    take.iter().for_each(|sums| out.iter_mut().zip(sums).for_each(|(o, s)| *o -= s));
+    Ok(())
 }
 
 /// Lanes of one shard with the bounds of what was added to them.

@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "SIMD loads, stores and calls of functions that need detected CPU features")]
 
 use super::kernel::{self, Plane};
-use super::{BlockSums, Chosen, Next, PlaneBlock};
+use super::{BlockSums, Chosen, Next, PlaneBlock, Signed};
 use std::arch::x86_64::*;
 use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS};
 
@@ -84,6 +84,14 @@ impl Plane for Ymm {
         }
     }
     #[inline(always)]
+    unsafe fn flip(self) -> Self {
+        // SAFETY: see above.
+        unsafe {
+            let ones = _mm256_set1_epi32(-1);
+            Ymm(_mm256_xor_si256(self.0, ones), _mm256_xor_si256(self.1, ones))
+        }
+    }
+    #[inline(always)]
     unsafe fn is_zero(self) -> bool {
         // SAFETY: see above.
         unsafe {
@@ -108,7 +116,7 @@ impl Plane for Ymm {
 
 pub(in super::super) fn sum_block(
     block: &PlaneBlock,
-    pixels: &[u32],
+    pixels: Signed<'_>,
     planes: usize,
     next: Next<'_>,
     out: &mut BlockSums,
@@ -119,7 +127,7 @@ pub(in super::super) fn sum_block(
 #[target_feature(enable = "avx2,popcnt,bmi2")]
 unsafe fn sum_block_with(
     block: &PlaneBlock,
-    pixels: &[u32],
+    pixels: Signed<'_>,
     planes: usize,
     next: Next<'_>,
     out: &mut BlockSums,

@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "SIMD loads, stores and calls of functions that need detected CPU features")]
 
 use super::kernel::{self, Plane};
-use super::{BlockSums, Chosen, Next, PlaneBlock};
+use super::{BlockSums, Chosen, Next, PlaneBlock, Signed};
 use std::arch::x86_64::*;
 use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS};
 
@@ -39,6 +39,11 @@ impl Plane for Zmm {
         }
     }
     #[inline(always)]
+    unsafe fn flip(self) -> Self {
+        // SAFETY: see above.
+        Zmm(unsafe { _mm512_xor_si512(self.0, _mm512_set1_epi32(-1)) })
+    }
+    #[inline(always)]
     unsafe fn is_zero(self) -> bool {
         // SAFETY: see above.
         unsafe { _mm512_test_epi64_mask(self.0, self.0) == 0 }
@@ -55,7 +60,7 @@ impl Plane for Zmm {
     }
     /// Scalar twin: the method of the trait.
     #[inline(always)]
-    unsafe fn numbers(digits: &[[u32; PLANE_WORDS]], out: &mut BlockSums) {
+    unsafe fn numbers(digits: &[[u32; PLANE_WORDS]], less: u32, out: &mut BlockSums) {
         for (i, out) in out.chunks_exact_mut(64).enumerate() {
             // SAFETY: each quarter has the 64 bytes that are stored.
             unsafe {
@@ -79,6 +84,7 @@ impl Plane for Zmm {
                         let shift = _mm_cvtsi32_si128(8 * more as i32);
                         numbers = _mm512_or_si512(numbers, _mm512_sll_epi32(high, shift));
                     }
+                    let numbers = _mm512_sub_epi32(numbers, _mm512_set1_epi32(less as i32));
                     _mm512_storeu_si512(out.as_mut_ptr().cast(), numbers);
                 }
             }
@@ -88,7 +94,7 @@ impl Plane for Zmm {
 
 pub(in super::super) fn sum_block(
     block: &PlaneBlock,
-    pixels: &[u32],
+    pixels: Signed<'_>,
     planes: usize,
     next: Next<'_>,
     out: &mut BlockSums,
@@ -99,7 +105,7 @@ pub(in super::super) fn sum_block(
 #[target_feature(enable = "avx512f,avx512bw,avx512vpopcntdq,popcnt,bmi2")]
 unsafe fn sum_block_with(
     block: &PlaneBlock,
-    pixels: &[u32],
+    pixels: Signed<'_>,
     planes: usize,
     next: Next<'_>,
     out: &mut BlockSums,

@@ -2,7 +2,7 @@
 //! processor features which [`Plane`] needs.
 #![expect(unsafe_code, reason = "streams are read through pointers whose bounds a block guarantees")]
 
-use super::{BlockSums, Chosen, Next};
+use super::{BlockSums, Chosen, Next, Signed};
 use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS, PlaneBlock, header_words};
 
 /// One bit for each of 512 scans.
@@ -15,13 +15,15 @@ pub(super) trait Plane: Copy {
     unsafe fn expand(words: *const u32, mask: u16) -> Self;
     /// Sum and carry of three planes.
     unsafe fn add(self, b: Self, c: Self) -> (Self, Self);
+    /// Zeros for ones and ones for zeros.
+    unsafe fn flip(self) -> Self;
     unsafe fn is_zero(self) -> bool;
     unsafe fn store(self, to: &mut [u32; PLANE_WORDS]);
     /// Begins to fetch what will be read soon.
     unsafe fn prefetch(words: *const u32);
-    /// Turns digits into numbers.
+    /// Turns digits into numbers, and takes `less` from each.
     #[inline(always)]
-    unsafe fn numbers(digits: &[[u32; PLANE_WORDS]], out: &mut BlockSums) {
+    unsafe fn numbers(digits: &[[u32; PLANE_WORDS]], less: u32, out: &mut BlockSums) {
         for (t, out) in out.chunks_exact_mut(32).enumerate() {
             out.fill(0);
             for (k, plane) in digits.iter().enumerate() {
@@ -29,6 +31,7 @@ pub(super) trait Plane: Copy {
                     *number |= (plane[t] >> s & 1) << k;
                 }
             }
+            out.iter_mut().for_each(|number| *number = number.wrapping_sub(less));
         }
     }
 }
@@ -75,18 +78,48 @@ impl Stream {
     }
 }
 
-/// See [`super::Kernel::sum_block`]; `planes` digits hold every sum.
+/// See [`super::Kernel::sum_block`]; `planes` digits hold what is added, and what is taken away.
+///
+/// What is taken away is summed first and its digits flipped, which makes `2^planes - 1 - sum` of it; what is added comes on
+/// top, and the numbers are less by that.
 ///
 /// # Safety
 /// The features of `P` are enabled.
 #[inline(always)]
 pub(super) unsafe fn sum_block<P: Plane>(
     block: &PlaneBlock,
-    pixels: &[u32],
+    Signed { add, take }: Signed<'_>,
     planes: usize,
     next: Next<'_>,
     out: &mut BlockSums,
 ) {
+    // SAFETY: as the caller says.
+    unsafe {
+        let mut sum = [P::zero(); 32];
+        let (mut digits, mut less) = (planes, 0);
+        for (taken, pixels, next) in [(true, take, (block, add)), (false, add, next)] {
+            if pixels.is_empty() {
+                continue;
+            }
+            count(block, pixels, next, &mut sum[..digits]);
+            if taken {
+                sum[..planes].iter_mut().for_each(|digit| *digit = digit.flip());
+                (digits, less) = (planes + 1, (1 << planes) - 1);
+            }
+        }
+        let mut stored = [[0; PLANE_WORDS]; 32];
+        let stored = &mut stored[..digits];
+        stored.iter_mut().zip(sum).for_each(|(stored, digit)| digit.store(stored));
+        P::numbers(stored, less, out);
+    }
+}
+
+/// Adds the counts of pixels to the digits of `sum`.
+///
+/// # Safety
+/// The features of `P` are enabled.
+#[inline(always)]
+unsafe fn count<P: Plane>(block: &PlaneBlock, pixels: &[u32], next: Next<'_>, sum: &mut [P]) {
     let (offsets, words) = (block.offsets(), block.words());
     let groups = pixels.len().div_ceil(GROUP);
     // SAFETY: an empty stream is never read: its width is zero, so each of its masks counts as zero, and masks and a
@@ -153,16 +186,10 @@ pub(super) unsafe fn sum_block<P: Plane>(
             }
             add_number(&mut c.eights, &carry[..width]);
         }
-        let mut sum = [P::zero(); EIGHTS + 3];
-        sum[3..].copy_from_slice(&c.eights);
-        let sum = &mut sum[..planes.max(1)];
-        add_number(sum, &c.ones);
-        add_number(&mut sum[1.min(planes)..], &c.twos);
-        add_number(&mut sum[2.min(planes)..], &c.fours);
-        let mut digits = [[0; PLANE_WORDS]; 32];
-        let digits = &mut digits[..planes];
-        digits.iter_mut().zip(sum).for_each(|(d, s)| s.store(d));
-        P::numbers(digits, out);
+        for (weight, digits) in [&c.ones[..], &c.twos, &c.fours, &c.eights].into_iter().enumerate() {
+            let at = weight.min(sum.len());
+            add_number(&mut sum[at..], digits);
+        }
     }
 }
 

@@ -20,8 +20,28 @@ mod tests;
 use super::Kernel;
 use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS, PlaneBlock};
 
-/// One 32-bit sum for each scan of a block.
+/// One 32-bit sum for each scan of a block, in two's complement where counts were taken away.
 pub type BlockSums = [u32; BLOCK_SCANS];
+
+/// Pixels whose counts are added, and pixels whose counts are taken away.
+#[derive(Clone, Copy, Default)]
+pub struct Signed<'a> {
+    /// Those that are added.
+    pub add: &'a [u32],
+    /// Those that are taken away.
+    pub take: &'a [u32],
+}
+
+impl<'a> Signed<'a> {
+    /// All are added.
+    pub fn sum(add: &'a [u32]) -> Self {
+        Signed { add, take: &[] }
+    }
+    /// The pixels that are summed first.
+    pub fn first(self) -> &'a [u32] {
+        if self.take.is_empty() { self.add } else { self.take }
+    }
+}
 
 /// What will be summed next, so that it can be fetched meanwhile: few pixels of a block are soon summed, and the memory is
 /// far away.
@@ -31,15 +51,16 @@ pub type Next<'a> = (&'a PlaneBlock, &'a [u32]);
 pub type Chosen<'a> = Option<&'a [u32; PLANE_WORDS]>;
 
 impl Kernel {
-    /// Sums of the given pixels at every scan of a block, none of which is larger than `bound`. The caller has proved
-    /// that by the pixels' widths; of sums that are larger all the same, digits are lost.
+    /// Sums of the given pixels at every scan of a block. The caller has proved by the pixels' widths that neither what
+    /// is added nor what is taken away sums up to more than `bound`; of sums that are larger all the same, digits are
+    /// lost. Where pixels are taken away, `bound` has at most 31 bits.
     ///
     /// # Panics
     /// When a pixel is out of range.
     pub fn sum_block(
         self,
         block: &PlaneBlock,
-        pixels: &[u32],
+        pixels: Signed<'_>,
         bound: u32,
         next: Next<'_>,
         out: &mut BlockSums,

@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "implements an unsafe trait method; the pointer's bounds are the caller's")]
 
 use super::kernel::{self, Plane};
-use super::{BlockSums, Chosen, Next, PlaneBlock};
+use super::{BlockSums, Chosen, Next, PlaneBlock, Signed};
 use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS};
 
 #[derive(Clone, Copy)]
@@ -48,6 +48,10 @@ impl Plane for Words {
         (Words(sum), Words(carry))
     }
     #[inline(always)]
+    unsafe fn flip(self) -> Self {
+        Words(self.0.map(|w| !w))
+    }
+    #[inline(always)]
     unsafe fn is_zero(self) -> bool {
         self.0.iter().all(|&w| w == 0)
     }
@@ -63,7 +67,7 @@ impl Plane for Words {
 
 pub(in super::super) fn sum_block(
     block: &PlaneBlock,
-    pixels: &[u32],
+    pixels: Signed<'_>,
     planes: usize,
     next: Next<'_>,
     out: &mut BlockSums,

@@ -1,15 +1,18 @@
 //! The scalar kernels: what every fast one must equal.
 
-use super::{BlockSums, Chosen};
+use super::{BlockSums, Chosen, Signed};
 use stempack_codecs::planes::{BLOCK_SCANS, PlaneBlock};
 
-pub(in super::super) fn sum_block(block: &PlaneBlock, pixels: &[u32], out: &mut BlockSums) {
+pub(in super::super) fn sum_block(block: &PlaneBlock, pixels: Signed<'_>, out: &mut BlockSums) {
     out.fill(0);
     let mut counts = [0; 32];
-    for &pixel in pixels {
+    let add = pixels.add.iter().map(|&pixel| (pixel, true));
+    for (pixel, added) in add.chain(pixels.take.iter().map(|&pixel| (pixel, false))) {
         for (tile, out) in out.chunks_exact_mut(32).enumerate() {
             if block.tile(pixel as usize, tile, &mut counts) {
-                out.iter_mut().zip(counts).for_each(|(sum, count)| *sum += u32::from(count));
+                for (sum, count) in out.iter_mut().zip(counts.map(u32::from)) {
+                    *sum = if added { *sum + count } else { sum.wrapping_sub(count) };
+                }
             }
         }
     }

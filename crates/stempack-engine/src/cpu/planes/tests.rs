@@ -40,14 +40,20 @@ fn kernels_equal_plain_sums() {
             (0..29).map(|_| (next() % pixels as u64) as u32).collect(),
         ];
         for list in &lists {
-            let expected: Vec<u32> = (0..BLOCK_SCANS)
-                .map(|s| list.iter().map(|&p| u32::from(counts[p as usize][s])).sum())
-                .collect();
-            for kernel in Kernel::available() {
-                let mut out = [9; BLOCK_SCANS];
-                let bound = list.iter().map(|&p| (1 << block.width(p as usize)) - 1).sum();
-                kernel.sum_block(&block, list, bound, (&block, &lists[1]), &mut out);
-                assert_eq!(out[..], expected, "{kernel:?} {pixels} {max_width}");
+            for cut in [list.len(), 0, list.len() / 2, list.len() / 3] {
+                let (add, take) = list.split_at(cut);
+                let sum =
+                    |list: &[u32], s: usize| list.iter().map(|&p| u32::from(counts[p as usize][s])).sum();
+                let expected: Vec<u32> =
+                    (0..BLOCK_SCANS).map(|s| u32::wrapping_sub(sum(add, s), sum(take, s))).collect();
+                let bound =
+                    |list: &[u32]| list.iter().map(|&p| (1 << block.width(p as usize)) - 1).sum::<u32>();
+                for kernel in Kernel::available() {
+                    let mut out = [9; BLOCK_SCANS];
+                    let bound = bound(add).max(bound(take));
+                    kernel.sum_block(&block, Signed { add, take }, bound, (&block, &lists[1]), &mut out);
+                    assert_eq!(out[..], expected, "{kernel:?} {max_width} {cut} of {}", list.len());
+                }
             }
         }
         for kernel in Kernel::available() {
@@ -80,7 +86,7 @@ fn sums_up_to_32_bits_are_exact() {
     let list = vec![0u32; 65_537];
     for kernel in Kernel::available() {
         let mut out = [0; BLOCK_SCANS];
-        kernel.sum_block(&block, &list, u32::MAX, (&block, &[]), &mut out);
+        kernel.sum_block(&block, Signed::sum(&list), u32::MAX, (&block, &[]), &mut out);
         assert_eq!(out, [u32::MAX; BLOCK_SCANS], "{kernel:?}");
     }
 }
