@@ -4,7 +4,7 @@
 //! unit and is left alone. A pixel size that the file itself calls uncalibrated is not a scan step.
 
 use crate::hdf5::{File, Value};
-use crate::units::{self, Converted};
+use crate::units::{self, Converted, Factor};
 use std::collections::BTreeMap;
 use stempack_model::{Origin, Quantity, Recorded, Warning};
 
@@ -32,10 +32,12 @@ pub(crate) fn read(file: &File) -> Option<SideFile> {
     }
     let attribute = |name: &str| file.attribute(GROUP, name);
     let mut warnings = Vec::new();
-    let mut recorded = |name: &str, quantity: Quantity, convert: &dyn Fn(&Value) -> Option<Converted>| {
+    // A text may carry its own unit, which is then meant.
+    let mut recorded = |name: &str, quantity: Quantity, table: &[Factor], unit: &str| {
         let (value, path) = (attribute(name)?, format!("{GROUP}@{name}"));
-        let Some(Converted { value, conversion }) = convert(&value) else {
-            units::note_unusable(&mut warnings, (file.name(), &path), quantity, &value.display(), None);
+        let Some(Converted { value, conversion }) = units::quantity(&value, None, table, Some(unit)) else {
+            let unit = value.number().map(|_| unit);
+            units::note_unusable(&mut warnings, (file.name(), &path), quantity, &value.display(), unit);
             return None;
         };
         let origin = Origin { file: file.name().to_owned(), path };
@@ -44,7 +46,7 @@ pub(crate) fn read(file: &File) -> Option<SideFile> {
     let count = |name: &str| attribute(name).and_then(|v| v.count()).filter(|&n| n > 0);
     let mut side =
         SideFile { dimensions: count("NumPixelsY").zip(count("NumPixelsX")), ..SideFile::default() };
-    let step = recorded("Pixel Size", Quantity::ScanStepRow, &|v| units::scan_step(v, Some("nm")));
+    let step = recorded("Pixel Size", Quantity::ScanStepRow, units::LENGTH_ANGSTROM, "nm");
     let calibrated = attribute("IsPixelSizeCalibrated");
     if calibrated.as_ref().and_then(Value::count).is_some_and(|n| n != 0) {
         side.step = step.map(crate::nxem::flagged);
@@ -55,10 +57,8 @@ pub(crate) fn read(file: &File) -> Option<SideFile> {
         };
         side.uncalibrated_step = step.map(|s| (s.value, why));
     }
-    // A text may carry its own unit, which is then meant.
-    let of = |table, unit| move |v: &Value| units::quantity(v, None, table, Some(unit));
-    let voltage = recorded("High Tension", Quantity::BeamEnergy, &of(units::BEAM_KEV_FROM_VOLTAGE, "V"));
-    let camera_length = recorded("Camera Length", Quantity::CameraLength, &of(units::CAMERA_LENGTH_MM, "m"));
+    let voltage = recorded("High Tension", Quantity::BeamEnergy, units::BEAM_KEV_FROM_VOLTAGE, "V");
+    let camera_length = recorded("Camera Length", Quantity::CameraLength, units::CAMERA_LENGTH_MM, "m");
     for (quantity, found) in [(Quantity::BeamEnergy, voltage), (Quantity::CameraLength, camera_length)] {
         if let Some(found) = found {
             side.quantities.insert(quantity, found);

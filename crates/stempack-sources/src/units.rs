@@ -16,7 +16,7 @@ pub(crate) const ANGLE_MRAD: &[Factor] = &[("rad", 1e3), ("mrad", 1.0)];
 pub(crate) const TIME_US: &[Factor] =
     &[("s", 1e6), ("ms", 1e3), ("us", 1.0), ("\u{b5}s", 1.0), ("\u{3bc}s", 1.0)];
 pub(crate) const CAMERA_LENGTH_MM: &[Factor] = &[("m", 1e3), ("cm", 10.0), ("mm", 1.0)];
-const LENGTH_ANGSTROM: &[Factor] =
+pub(crate) const LENGTH_ANGSTROM: &[Factor] =
     &[("m", 1e10), ("mm", 1e7), ("um", 1e4), ("\u{b5}m", 1e4), ("\u{3bc}m", 1e4), ("nm", 10.0)];
 const LENGTH_METRE: &[Factor] =
     &[("m", 1.0), ("mm", 1e-3), ("um", 1e-6), ("\u{b5}m", 1e-6), ("\u{3bc}m", 1e-6), ("nm", 1e-9)];

@@ -206,6 +206,8 @@ fn the_units_of_a_side_file() {
         assert_eq!(value(&a, Quantity::BeamEnergy), kev, "{text}");
         assert_eq!(a.warnings.len(), usize::from(kev.is_none()), "{:?}", a.warnings);
     }
+    let a = side(&|group| crate::writer::text_attribute(group, "Pixel Size", "0.4 nm"));
+    assert_eq!((value(&a, Quantity::ScanStepRow), value(&a, Quantity::ScanStepCol)), (Some(4.0), Some(4.0)));
     let names = ["Pixel Size", "High Tension", "Camera Length"];
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let a = side(&|group| names.iter().for_each(|name| numbers_attribute(group, name, &[bad])));
