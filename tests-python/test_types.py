@@ -57,6 +57,12 @@ class Types(unittest.TestCase):
                 self.assertEqual(back.tobytes(), a.tobytes())
                 self.assertEqual(answer.json["logical_sha256"], hashlib.sha256(a.tobytes()).hexdigest())
                 self.assertEqual(answer.json["dtype"], a.dtype.name)
+                named = b"quantem.gpu.empad-tensor/v1\0float32-le\0" + np.array(a.shape, "<u8").tobytes()
+                named += hashlib.sha256(a.tobytes()).hexdigest().encode()
+                identity = hashlib.sha256(named).hexdigest() if dtype == "<f4" else None
+                self.assertEqual(answer.json.get("tensor_identity"), identity)
+                part = cli.array("unpack", path, "--region", "0:1,0:4")[1]
+                self.assertNotIn("tensor_identity", part.json)
                 frame, answer = cli.array("frame", path, 0, 0)
                 self.assertEqual((frame.dtype, frame.tobytes()), (a.dtype, a[0, 0].tobytes()))
 

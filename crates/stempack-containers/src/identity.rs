@@ -1,7 +1,8 @@
-//! The content identity of a source: which bytes, in which order, whatever they are called.
+//! The content identity of a source: which bytes, in which order, whatever they are called; and that of a float tensor:
+//! which numbers, whatever stores them.
 
 use crate::Digest;
-use stempack_model::{MemberDigest, MemberRole};
+use stempack_model::{MemberDigest, MemberRole, Shape4};
 
 /// Aggregate identity over a master (if there is one) and the data members in frame order (facts sheet, section 6).
 /// Companions are not part of it.
@@ -18,9 +19,34 @@ pub fn source_identity(members: &[MemberDigest]) -> Digest {
     Digest::of(&text)
 }
 
+/// Identity of float32 samples of a shape (facts sheet of native formats, section 3.6): the same for every container that
+/// holds them. `samples` is the digest of all of them as little-endian words, row-major.
+pub fn tensor_identity(shape: Shape4, samples: &Digest) -> Digest {
+    let mut text = b"quantem.gpu.empad-tensor/v1\0float32-le\0".to_vec();
+    for size in shape.dims() {
+        text.extend_from_slice(&(size as u64).to_le_bytes());
+    }
+    text.extend_from_slice(samples.to_hex().as_bytes());
+    Digest::of(&text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One frame of zeros.
+    #[test]
+    fn the_worked_tensor() {
+        use stempack_model::{DetectorShape, ScanShape};
+        let side = DetectorShape::new(128, 128).unwrap();
+        let shape = Shape4 { scan: ScanShape::new(1, 1).unwrap(), detector: side };
+        let samples = Digest::of(&[0; 65_536]);
+        assert_eq!(samples.to_hex(), "de2f256064a0af797747c2b97505dc0b9f3df0de4f489eac731c23ae9ca9cc31");
+        let identity = tensor_identity(shape, &samples).to_hex();
+        assert_eq!(identity, "0357265d2450541eccd678f0c3bc87cf3b75a11d74d09053ef37ab390dd570e6");
+        let narrow = Shape4 { detector: DetectorShape::new(64, 256).unwrap(), ..shape };
+        assert_ne!(tensor_identity(narrow, &samples).to_hex(), identity, "the shape counts");
+    }
 
     #[test]
     fn worked_examples_of_the_facts_sheet() {

@@ -16,5 +16,5 @@ mod unchanged;
 pub use compare::{Difference, compare_sources};
 pub use digest::{Digest, sha256_file};
 pub use error::ContainerCode;
-pub use identity::source_identity;
+pub use identity::{source_identity, tensor_identity};
 pub use publish::{Draft, refuse_existing};

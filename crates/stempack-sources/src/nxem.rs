@@ -7,7 +7,7 @@
 use crate::hdf5::{File, Value};
 use crate::units::{self, Converted, Factor};
 use std::collections::BTreeMap;
-use stempack_model::{Origin, Quantity, Recorded};
+use stempack_model::{Origin, Quantity, Recorded, Warning};
 
 const ROOT: &str = "/electron_microscope";
 const SCAN: &str = "/electron_microscope/scan_controller/regular_scan";
@@ -21,6 +21,8 @@ pub(crate) struct Nxem {
     pub(crate) steps: Option<[Recorded<f64>; 2]>,
     /// Microscope quantities other than the scan steps.
     pub(crate) quantities: BTreeMap<Quantity, Recorded<f64>>,
+    /// What is recorded and not taken.
+    pub(crate) warnings: Vec<Warning>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -63,20 +65,21 @@ pub(crate) fn read(file: &File) -> Option<Nxem> {
     if !file.has_group(ROOT) {
         return None;
     }
-    let mut quantities = BTreeMap::new();
+    let (mut quantities, mut warnings) = (BTreeMap::new(), Vec::new());
     for &(quantity, path, table) in QUANTITIES {
         let path = format!("{ROOT}/{path}");
-        if let Some(found) = recorded(file, &path, |v, u| units::quantity(v, u, table, None)) {
+        let convert = |v: &Value, u: Option<&str>| units::quantity(v, u, table, None);
+        if let Some(found) = recorded(file, &path, quantity, &mut warnings, convert) {
             quantities.insert(quantity, found);
         }
     }
     let dimensions = dimensions(file);
     // A step belongs to the regular scan of this block; where that is not established there is none.
     let steps = match dimensions {
-        Dimensions::Recorded(_, _, place) if place == SCAN => steps(file),
+        Dimensions::Recorded(_, _, place) if place == SCAN => steps(file, &mut warnings),
         _ => None,
     };
-    Some(Nxem { dimensions, steps, quantities })
+    Some(Nxem { dimensions, steps, quantities, warnings })
 }
 
 fn dimensions(file: &File) -> Dimensions {
@@ -122,9 +125,34 @@ fn shown(text: Option<&str>) -> String {
     text.map_or_else(|| "not recorded".to_owned(), |t| format!("`{t}`"))
 }
 
-fn steps(file: &File) -> Option<[Recorded<f64>; 2]> {
-    let step = |name: &str| recorded(file, &format!("{SCAN}/{name}"), units::scan_step);
-    Some([flagged(step("pixel_size_y")?), flagged(step("pixel_size_x")?)])
+fn steps(file: &File, warnings: &mut Vec<Warning>) -> Option<[Recorded<f64>; 2]> {
+    let mut said = Vec::new();
+    let mut step = |name: &str, quantity: Quantity| {
+        let path = format!("{SCAN}/{name}");
+        recorded(file, &path, quantity, &mut said, units::scan_step).map(flagged)
+    };
+    let row = step("pixel_size_y", Quantity::ScanStepRow);
+    let col = step("pixel_size_x", Quantity::ScanStepCol);
+    both(row, col, said, warnings)
+}
+
+/// Two steps, or none. One alone is said, unless `said` tells already what else is not taken.
+pub(crate) fn both(
+    row: Option<Recorded<f64>>,
+    col: Option<Recorded<f64>>,
+    mut said: Vec<Warning>,
+    warnings: &mut Vec<Warning>,
+) -> Option<[Recorded<f64>; 2]> {
+    let found = match (row, col) {
+        (Some(row), Some(col)) => Some([row, col]),
+        (Some(one), None) | (None, Some(one)) if said.is_empty() => {
+            units::note_one_axis(&mut said, &one);
+            None
+        }
+        _ => None,
+    };
+    warnings.append(&mut said);
+    found
 }
 
 /// Marks a scan step outside the usual range.
@@ -133,15 +161,21 @@ pub(crate) fn flagged(mut step: Recorded<f64>) -> Recorded<f64> {
     step
 }
 
-/// A value with its `units` attribute, converted, with its origin.
+/// A value with its `units` attribute, converted, with its origin; one that does not convert is said.
 pub(crate) fn recorded(
     file: &File,
     path: &str,
+    quantity: Quantity,
+    warnings: &mut Vec<Warning>,
     convert: impl Fn(&Value, Option<&str>) -> Option<Converted>,
 ) -> Option<Recorded<f64>> {
     let value = file.value(path)?;
     let units = file.attribute(path, "units");
-    let Converted { value, conversion } = convert(&value, units.as_ref().and_then(Value::text))?;
+    let unit = units.as_ref().and_then(Value::text);
+    let Some(Converted { value, conversion }) = convert(&value, unit) else {
+        units::note_unusable(warnings, (file.name(), path), quantity, &value.display(), unit);
+        return None;
+    };
     let origin = Origin { file: file.name().to_owned(), path: path.to_owned() };
     Some(Recorded { value, origin, conversion, flag: None })
 }

@@ -141,8 +141,15 @@ fn conflict(frame_count: u64, stated: Option<ScanShape>, candidates: &[&Candidat
         format!(
             "rows times columns must be {frame_count}, and a shape recorded with the data must be the same"
         )
-    } else {
+    } else if candidates.iter().any(|c| {
+        // A side file that does not fit is settled by a statement.
+        c.standing == Standing::SideFile || c.rows.checked_mul(c.cols) == Some(frame_count)
+    }) {
         "state the one that is right with --scan RxC".to_owned()
+    } else {
+        format!(
+            "none of them has {frame_count} positions: frames are missing, or the record is of another scan"
+        )
     };
     Error::new(SourceCode::ConflictingScanShape, message)
         .with("frame_count", frame_count)
@@ -222,6 +229,8 @@ mod tests {
             let error = decide(frames, None, &inside).unwrap_err();
             assert_eq!(error.code(), "conflicting_scan_shape");
             assert!(error.message().contains("2x3") && error.message().contains(&frames.to_string()));
+            // No statement opens it, so none is asked for.
+            assert!(error.advice().is_some_and(|h| !h.contains("--scan")), "{error}");
         }
         assert_eq!(shape(&decide(4096, None, &[]).unwrap()), None);
         let companion = [candidate(2, 3, Companion)];

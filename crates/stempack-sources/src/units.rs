@@ -4,7 +4,7 @@
 //! geometry nothing is compared without regard to case, and an unknown unit makes a value absent.
 
 use crate::hdf5::{Value, shortest};
-use stempack_model::Quantity;
+use stempack_model::{Quantity, Recorded, Warning};
 
 /// A unit as it may be written, and what one of it is in the target unit.
 pub(crate) type Factor = (&'static str, f64);
@@ -16,7 +16,7 @@ pub(crate) const ANGLE_MRAD: &[Factor] = &[("rad", 1e3), ("mrad", 1.0)];
 pub(crate) const TIME_US: &[Factor] =
     &[("s", 1e6), ("ms", 1e3), ("us", 1.0), ("\u{b5}s", 1.0), ("\u{3bc}s", 1.0)];
 pub(crate) const CAMERA_LENGTH_MM: &[Factor] = &[("m", 1e3), ("cm", 10.0), ("mm", 1.0)];
-const LENGTH_ANGSTROM: &[Factor] =
+pub(crate) const LENGTH_ANGSTROM: &[Factor] =
     &[("m", 1e10), ("mm", 1e7), ("um", 1e4), ("\u{b5}m", 1e4), ("\u{3bc}m", 1e4), ("nm", 10.0)];
 const LENGTH_METRE: &[Factor] =
     &[("m", 1.0), ("mm", 1e-3), ("um", 1e-6), ("\u{b5}m", 1e-6), ("\u{3bc}m", 1e-6), ("nm", 1e-9)];
@@ -26,6 +26,48 @@ const LENGTH_METRE: &[Factor] =
 pub(crate) struct Converted {
     pub(crate) value: f64,
     pub(crate) conversion: String,
+}
+
+/// Key of the remark about something recorded that calibrates nothing.
+pub(crate) const UNUSABLE: &str = "unusable_calibration";
+/// Longest recorded text that a remark repeats.
+const LONGEST_SHOWN: usize = 60;
+
+/// Says that a recorded value is not taken, unless nothing is recorded: an empty text.
+pub(crate) fn note_unusable(
+    warnings: &mut Vec<Warning>,
+    (file, path): (&str, &str),
+    quantity: Quantity,
+    value: &str,
+    unit: Option<&str>,
+) {
+    let value = value.trim();
+    if value.is_empty() {
+        return;
+    }
+    let mut shown: String = value.chars().take(LONGEST_SHOWN).collect();
+    if shown.len() < value.len() {
+        shown.push('…');
+    }
+    let unit = match unit.map(str::trim) {
+        None | Some("") => "without a unit beside it".to_owned(),
+        Some(unit) => format!("in `{}`", unit.chars().take(LONGEST_SHOWN).collect::<String>()),
+    };
+    let message = format!(
+        "`{file}`: `{path}` is recorded as `{shown}` {unit}, expected a positive number in a unit of {0}; no {0} is \
+         taken from it",
+        quantity.as_str()
+    );
+    warnings.push(Warning { code: UNUSABLE, message });
+}
+
+/// Says that a scan step is recorded along one axis only, which is none.
+pub(crate) fn note_one_axis(warnings: &mut Vec<Warning>, step: &Recorded<f64>) {
+    let message = format!(
+        "`{}`: `{}` gives a step along one axis and nothing gives the other; no scan step is taken from it",
+        step.origin.file, step.origin.path
+    );
+    warnings.push(Warning { code: UNUSABLE, message });
 }
 
 fn factor(table: &[Factor], unit: &str) -> Option<f64> {
@@ -54,7 +96,8 @@ fn convert(recorded: f64, unit: &str, factor: f64) -> Option<Converted> {
 
 /// A microscope quantity: a number with its unit in an attribute, or a text of a number and possibly a unit.
 ///
-/// The attribute wins over a unit within the text; without either, `default` is taken, if there is one.
+/// The attribute wins over a unit within the text; without either, `default` is taken, if there is one. Words behind a
+/// number that are no unit leave its unit unknown.
 pub(crate) fn quantity(
     value: &Value,
     units: Option<&str>,
@@ -65,11 +108,16 @@ pub(crate) fn quantity(
         Value::Text(text) => {
             let tokens: Vec<&str> = text.split_whitespace().collect();
             let number = tokens.first()?.parse::<f64>().ok()?;
-            (number, if tokens.len() == 2 { Some(tokens[1]) } else { None })
+            let inline = match tokens.as_slice() {
+                [_] => default,
+                [_, unit] => Some(*unit),
+                _ => None,
+            };
+            (number, inline)
         }
-        _ => (value.number()?, None),
+        _ => (value.number()?, default),
     };
-    let unit = units.filter(|u| !u.is_empty()).or(inline).or(default)?;
+    let unit = units.filter(|u| !u.is_empty()).or(inline)?;
     convert(number, unit, factor(table, unit)?)
 }
 
@@ -140,6 +188,11 @@ mod tests {
         close(quantity(&float(300_000.0), Some("eV"), BEAM_KEV_FROM_ENERGY, Some("eV")), Some(300.0));
         close(quantity(&float(300_000.0), None, BEAM_KEV_FROM_ENERGY, Some("eV")), Some(300.0));
         close(quantity(&float(300_000.0), None, BEAM_KEV_FROM_ENERGY, None), None);
+        // A default is for a number without any words.
+        let volts = |t| quantity(&text(t), None, BEAM_KEV_FROM_VOLTAGE, Some("V"));
+        close(volts("300000"), Some(300.0));
+        close(volts("300 kV"), Some(300.0));
+        close(volts("300 kV nominal"), None);
     }
 
     /// Facts § 2: everything that is 0.4 nm is 4 Å; without a unit there is no step.
@@ -179,6 +232,23 @@ mod tests {
         close(angle(0.0, Some("m"), 1e-4, Some("m")), None);
         close(angle(0.145, None, 0.1, Some("mm")), Some(0.689_655_063_074_914_8));
         close(angle(0.145, Some("inch"), 1e-4, None), None);
+    }
+
+    #[test]
+    fn what_is_not_taken_is_said() {
+        let mut all = Vec::new();
+        let mut note = |value: &str, unit| {
+            note_unusable(&mut all, ("a.h5", "/b"), Quantity::BeamEnergy, value, unit);
+            all.pop().map(|w| (w.code, w.message))
+        };
+        assert_eq!(note(" ", Some("V")), None);
+        let (code, message) = note("nan", Some("V")).unwrap();
+        assert_eq!(code, "unusable_calibration");
+        for part in ["`a.h5`", "`/b`", "`nan` in `V`", "beam_energy"] {
+            assert!(message.contains(part), "{message}");
+        }
+        let long = note(&"µ".repeat(500), None).unwrap().1;
+        assert!(long.contains("…` without a unit") && long.chars().count() < 300, "{long}");
     }
 
     #[test]

@@ -46,6 +46,7 @@ pub use stempack_containers::qem::{
 };
 pub use stempack_containers::{
     Difference, Digest, Draft, compare_sources, refuse_existing, sha256_file, source_identity,
+    tensor_identity,
 };
 pub use stempack_engine::{
     Capability, DetectorSession, Resident, ResidentReport, Series, ShardReader, UpdateMode, UpdateReport,

@@ -7,8 +7,7 @@ use crate::context::{Context, Outcome};
 use crate::printer::{hex, human_bytes};
 use serde_json::{Map, json};
 use stempack::export::{Output, unpack_npy};
-use stempack::{Error, Result};
-use stempack::{ScanRegion, Values};
+use stempack::{Digest, Error, Result, SampleType, ScanRegion, Values, tensor_identity};
 
 pub(crate) fn run(args: &Unpack, context: &Context) -> Result<Outcome> {
     if args.output.extension().is_none_or(|e| !e.eq_ignore_ascii_case("npy")) {
@@ -37,6 +36,12 @@ pub(crate) fn run(args: &Unpack, context: &Context) -> Result<Outcome> {
     let (rows, cols) = (region.rows(), region.cols());
     said.insert("region".into(), json!([[rows.start, rows.end], [cols.start, cols.end]]));
     said.insert("logical_sha256".into(), hex(&done.logical_sha256).into());
+    // The name of these numbers in whatever holds them.
+    let whole = rows == (0..scan.rows()) && cols == (0..scan.cols());
+    if whole && !args.working && done.sample == SampleType::F32 {
+        let identity = tensor_identity(products.shape(), &Digest(done.logical_sha256));
+        said.insert("tensor_identity".into(), identity.to_hex().into());
+    }
     said.insert("output_bytes".into(), done.file_bytes.into());
     let text = format!(
         "{} frames of scan rows {}:{}, columns {}:{}, {}, {}, SHA-256 of the samples {}",

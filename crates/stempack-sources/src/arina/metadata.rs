@@ -99,8 +99,10 @@ pub(super) fn describe(
         all.imported_nxem = true;
         all.provenance.insert("microscope_metadata_source", name.to_owned());
         all.offer_all(&block.quantities);
+        all.warnings.extend(block.warnings.iter().cloned());
     }
     all.offer_all(&sources.own.quantities);
+    all.warnings.extend(sources.own.warnings.iter().cloned());
     let text =
         |path: &str| head.value(path).and_then(|v| v.text().map(str::to_owned)).filter(|t| !t.is_empty());
     let description = text(&format!("{DETECTOR}/description"));
@@ -170,9 +172,9 @@ fn side_file<'a>(
         return None;
     }
     all.companions.push(path.clone());
-    if let Some(step) = side.uncalibrated_step {
-        let message =
-            format!("`{name}` records a pixel size of {step} angstrom but says that it is not calibrated");
+    all.warnings.extend(side.warnings.iter().cloned());
+    if let Some((step, why)) = side.uncalibrated_step {
+        let message = format!("`{name}` records a pixel size of {step} angstrom but {why}");
         all.warn("uncalibrated_scan_step", message);
     }
     Some((name, side))
@@ -180,37 +182,43 @@ fn side_file<'a>(
 
 /// Values that detectors record in fields of their own.
 fn detector_fallbacks(all: &mut Described, head: &File, description: &str) {
-    let recorded =
-        |path: &str, table, default| nxem::recorded(head, path, |v, u| units::quantity(v, u, table, default));
-    all.offer(
-        Quantity::BeamEnergy,
-        recorded(&format!("{DETECTOR}/incident_energy"), units::BEAM_KEV_FROM_ENERGY, None),
-    );
+    // What a better source gave is not looked for again.
+    let mut fall_back = |quantity, path: String, table, default| {
+        if all.quantities.contains_key(&quantity) {
+            return;
+        }
+        let convert = |v: &Value, u: Option<&str>| units::quantity(v, u, table, default);
+        let found = nxem::recorded(head, &path, quantity, &mut all.warnings, convert);
+        all.offer(quantity, found);
+    };
+    let (beam, dwell) = (Quantity::BeamEnergy, Quantity::DwellTime);
+    fall_back(beam, format!("{DETECTOR}/incident_energy"), units::BEAM_KEV_FROM_ENERGY, None);
     // Only of an electron detector is the photon energy the energy of the beam, and the count time the dwell time.
     if description.to_ascii_uppercase().contains("ARINA") {
-        let energy = recorded(&format!("{SPECIFIC}/photon_energy"), units::BEAM_KEV_FROM_ENERGY, Some("eV"));
-        all.offer(Quantity::BeamEnergy, energy);
+        fall_back(beam, format!("{SPECIFIC}/photon_energy"), units::BEAM_KEV_FROM_ENERGY, Some("eV"));
         for name in ["count_time", "frame_time"] {
-            all.offer(
-                Quantity::DwellTime,
-                recorded(&format!("{DETECTOR}/{name}"), units::TIME_US, Some("s")),
-            );
+            fall_back(dwell, format!("{DETECTOR}/{name}"), units::TIME_US, Some("s"));
         }
     }
 }
 
 /// An explicit angle for each pixel outranks the one that follows from pitch and distance.
 fn angles(all: &mut Described, head: &File) {
-    let length = |name: &str| {
+    let explicit = all.quantities.contains_key(&Quantity::DetectorAngleRow);
+    let mut length = |name: &str| {
         let path = format!("{DETECTOR}/{name}");
-        let units = head.attribute(&path, "units");
-        units::geometry_length(&head.value(&path)?, units.as_ref().and_then(Value::text))
+        let (value, units) = (head.value(&path)?, head.attribute(&path, "units"));
+        let unit = units.as_ref().and_then(Value::text);
+        let found = units::geometry_length(&value, unit);
+        // Zero is how detectors say that nobody told them.
+        if found.is_none() && !explicit && value.number() != Some(0.0) {
+            let at = (head.name(), path.as_str());
+            units::note_unusable(&mut all.warnings, at, Quantity::DetectorAngleRow, &value.display(), unit);
+        }
+        found
     };
-    let (Some(distance), Some(row), Some(col)) =
-        (length("detector_distance"), length("y_pixel_size"), length("x_pixel_size"))
-    else {
-        return;
-    };
+    let (distance, row, col) = (length("detector_distance"), length("y_pixel_size"), length("x_pixel_size"));
+    let (Some(distance), Some(row), Some(col)) = (distance, row, col) else { return };
     for (quantity, pitch, name) in
         [(Quantity::DetectorAngleRow, row, "y_pixel_size"), (Quantity::DetectorAngleCol, col, "x_pixel_size")]
     {
@@ -238,16 +246,10 @@ fn angles(all: &mut Described, head: &File) {
 /// the search: what lies further off is not more likely to be of this acquisition.
 fn scan_step(all: &mut Described, sources: &Sources<'_>, fingerprints: &mut Fingerprints) -> Result<()> {
     let Sources { head, own, beside, companion, side, .. } = sources;
-    let alternative = |axis: fn(&(&'static str, &'static str)) -> &'static str| {
-        STEP_PLACES
-            .iter()
-            .find_map(|place| nxem::recorded(head, axis(place), units::scan_step))
-            .map(nxem::flagged)
-    };
     let found = if let Some(steps) = own.steps.clone() {
         Some(("HDF5 metadata".to_owned(), steps))
-    } else if let (Some(row), Some(col)) = (alternative(|p| p.0), alternative(|p| p.1)) {
-        Some(("HDF5 metadata".to_owned(), [row, col]))
+    } else if let Some(steps) = alternatives(head, &mut all.warnings) {
+        Some(("HDF5 metadata".to_owned(), steps))
     } else if let Some((name, block)) = companion {
         block.steps.clone().map(|steps| (format!("NXem companion · {name}"), steps))
     } else if !matches!(beside.companion, Companion::Absent) {
@@ -264,6 +266,20 @@ fn scan_step(all: &mut Described, sources: &Sources<'_>, fingerprints: &mut Fing
         }
     }
     Ok(())
+}
+
+/// The first usable place of each axis.
+fn alternatives(head: &File, warnings: &mut Vec<Warning>) -> Option<[Recorded<f64>; 2]> {
+    let mut said = Vec::new();
+    let mut first = |quantity, paths: [&str; 4]| {
+        paths
+            .into_iter()
+            .find_map(|path| nxem::recorded(head, path, quantity, &mut said, units::scan_step))
+            .map(nxem::flagged)
+    };
+    let row = first(Quantity::ScanStepRow, STEP_PLACES.map(|p| p.0));
+    let col = first(Quantity::ScanStepCol, STEP_PLACES.map(|p| p.1));
+    nxem::both(row, col, said, warnings)
 }
 
 type Steps = (String, [Recorded<f64>; 2]);

@@ -9,7 +9,7 @@ use super::units::Domain;
 use super::values::Values;
 use super::{format_label, retained};
 use crate::error::SourceCode;
-use crate::units::step_flag;
+use crate::units::{note_unusable, step_flag};
 use crate::{OpenOptions, shown};
 use std::collections::BTreeMap;
 use stempack_model::{Origin, Quantity, Recorded, Result, SampleType, Warning};
@@ -110,15 +110,19 @@ pub(super) fn describe(
         }
     }
 
-    if let Some(voltage) = values.number_at(image.tags, &VOLTAGE_TAG)? {
-        let volts = voltage.as_f64();
-        if volts.is_finite() && volts > 0.0 {
-            let origin = origin(values, image, &VOLTAGE_TAG);
-            let conversion = format!("{voltage} V ÷ 1000");
-            all.quantities.insert(
-                Quantity::BeamEnergy,
-                Recorded { value: volts / 1e3, origin, conversion, flag: None },
-            );
+    if let Some(data) = values.data(image.tags, &VOLTAGE_TAG)? {
+        let origin = origin(values, image, &VOLTAGE_TAG);
+        let voltage = values.number(data)?;
+        match voltage.map(|v| (v, v.as_f64() / 1e3)).filter(|(_, kev)| Quantity::is_possible(*kev)) {
+            Some((voltage, value)) => {
+                let conversion = format!("{voltage} V ÷ 1000");
+                let found = Recorded { value, origin, conversion, flag: None };
+                all.quantities.insert(Quantity::BeamEnergy, found);
+            }
+            None => {
+                let (at, shown) = ((origin.file.as_str(), origin.path.as_str()), values.show(data)?);
+                note_unusable(&mut all.warnings, at, Quantity::BeamEnergy, &shown, Some("V"));
+            }
         }
     }
     for (key, tag) in [

@@ -115,7 +115,7 @@ pub(super) fn describe(file: &File, cube: &Cube, shape: [u64; 4], a: &mut Acquis
         format!("{}/metadatabundle/calibration", cube.group),
     ];
     let dims = dims::read(file, &cube.group, shape).unwrap_or_else(|why| {
-        warn(a, "unusable_calibration", format!("`{}`: {why}; none is used", file.name()));
+        warn(a, units::UNUSABLE, format!("`{}`: {why}; none is used", file.name()));
         [const { None }; 4]
     });
     for plane in PLANES {
@@ -128,18 +128,27 @@ pub(super) fn describe(file: &File, cube: &Cube, shape: [u64; 4], a: &mut Acquis
         let vectors = from_dims(file, [dims[row].as_ref(), dims[col].as_ref()], plane);
         choose(a, plane, bundle, vectors);
     }
-    let angle = bundles
-        .iter()
-        .find_map(|group| scalar(file, group, "convergence_semiangle_mrad", "mrad", units::ANGLE_MRAD));
+    let of = |quantity, group: &str, key, unit, table| Scalar {
+        quantity,
+        group: group.to_owned(),
+        key,
+        unit,
+        table,
+    };
     let som2k = format!("{}/metadatabundle/SoM2k", cube.group);
-    let voltage = scalar(file, &som2k, "high tension", "V", units::BEAM_KEV_FROM_VOLTAGE);
-    let length = scalar(file, &som2k, "camera length", "m", units::CAMERA_LENGTH_MM);
-    let found = [
-        (Quantity::SemiConvergenceAngle, angle),
-        (Quantity::BeamEnergy, voltage),
-        (Quantity::CameraLength, length),
-    ];
-    a.quantities.extend(found.into_iter().filter_map(|(q, found)| Some((q, found?))));
+    let angle = Quantity::SemiConvergenceAngle;
+    for scalar in [
+        of(angle, &bundles[0], "convergence_semiangle_mrad", "mrad", units::ANGLE_MRAD),
+        of(angle, &bundles[1], "convergence_semiangle_mrad", "mrad", units::ANGLE_MRAD),
+        of(Quantity::BeamEnergy, &som2k, "high tension", "V", units::BEAM_KEV_FROM_VOLTAGE),
+        of(Quantity::CameraLength, &som2k, "camera length", "m", units::CAMERA_LENGTH_MM),
+    ] {
+        if !a.quantities.contains_key(&scalar.quantity)
+            && let Some(found) = scalar.read(file, &mut a.warnings)
+        {
+            a.quantities.insert(scalar.quantity, found);
+        }
+    }
     retain(file, a);
 }
 
@@ -150,7 +159,7 @@ fn warn(a: &mut Acquisition, code: &'static str, message: String) {
 fn choose(a: &mut Acquisition, plane: Plane, bundle: Said, vectors: Said) {
     for (place, said) in [("the calibration", &bundle), ("the dimension vectors", &vectors)] {
         if let Said::Unusable(why) = said {
-            warn(a, "unusable_calibration", format!("{place} give no {}: {why}", plane.what));
+            warn(a, units::UNUSABLE, format!("{place} give no {}: {why}", plane.what));
         }
     }
     let (source, steps) = match (bundle, vectors) {
@@ -290,14 +299,33 @@ fn recorded(
 }
 
 /// A single number whose unit is a convention, unless it carries one of its own.
-fn scalar(file: &File, group: &str, key: &str, unit: &str, table: &[Factor]) -> Option<Recorded<f64>> {
-    let (value, place) = member(file, group, key)?;
-    let value = Value::Float(vec![value?.number()?]);
-    let own = file.attribute(&place, "units");
-    let own = own.as_ref().and_then(Value::text).map(str::trim).filter(|t| !t.is_empty());
-    let converted = units::quantity(&value, Some(own.unwrap_or(unit)), table, None)?;
-    let origin = Origin { file: file.name().to_owned(), path: place };
-    Some(Recorded { value: converted.value, origin, conversion: converted.conversion, flag: None })
+struct Scalar {
+    quantity: Quantity,
+    group: String,
+    key: &'static str,
+    unit: &'static str,
+    table: &'static [Factor],
+}
+
+impl Scalar {
+    /// The value; one that is there and cannot be used is said.
+    fn read(&self, file: &File, warnings: &mut Vec<Warning>) -> Option<Recorded<f64>> {
+        let (value, place) = member(file, &self.group, self.key)?;
+        let own = file.attribute(&place, "units");
+        let own = own.as_ref().and_then(Value::text).map(str::trim).filter(|t| !t.is_empty());
+        let unit = own.unwrap_or(self.unit);
+        let converted = value
+            .as_ref()
+            .and_then(Value::number)
+            .and_then(|x| units::quantity(&Value::Float(vec![x]), Some(unit), self.table, None));
+        let Some(converted) = converted else {
+            let found = value.map_or_else(|| "no single value".to_owned(), |v| v.display());
+            units::note_unusable(warnings, (file.name(), &place), self.quantity, &found, Some(unit));
+            return None;
+        };
+        let origin = Origin { file: file.name().to_owned(), path: place };
+        Some(Recorded { value: converted.value, origin, conversion: converted.conversion, flag: None })
+    }
 }
 
 /// Texts kept without interpretation; those that were interpreted first.

@@ -7,7 +7,7 @@ use crate::error::SourceCode;
 use crate::hdf5::{DatasetIndex, File, Found, Link, Storage, Value};
 use crate::identity::Fingerprints;
 use crate::scan_shape::{self, Candidate, Standing};
-use stempack_model::{Error, Result, SampleType};
+use stempack_model::{Error, Result, SampleType, Warning};
 
 const LABEL: &str = "HDF5 · float32 dp";
 const READER: &str = "hdf5-contiguous-float32/v1";
@@ -61,50 +61,67 @@ pub(super) fn open(file: &File, options: &OpenOptions, fingerprints: Fingerprint
     if frames == 0 {
         return Err(unsupported("it has no frames".to_owned()));
     }
-    let recorded = grid(file)?;
+    let mut warnings = Vec::new();
+    let recorded = grid(file, &mut warnings)?;
     let decision = scan_shape::decide(frames, options.scan, recorded.as_slice())?;
     let detector = detector(&index, rows, cols)?;
     let mut a = acquisition(file, (LABEL.to_owned(), READER), frames, detector, SampleType::F32)?;
     a.scan = decision.scan;
     a.warnings = decision.warnings;
+    a.warnings.append(&mut warnings);
     a.provenance.insert("sourceDataset", STACK.to_owned());
     Ok(EmdSource::new(a, index, 1, fingerprints))
 }
 
-/// The attribute where there is one, whatever it says; else the parameters of the simulation.
-fn grid(file: &File) -> Result<Option<Candidate>> {
-    let candidate = |rows, cols, place: &str| {
-        let evidence = format!("{}:{place}", file.name());
-        Ok(Some(Candidate { rows, cols, evidence, standing: Standing::Inside }))
+/// The attribute where there is one, whatever it says; else the parameters of the simulation. Parameters that say
+/// something else than the attribute are remarked on.
+fn grid(file: &File, warnings: &mut Vec<Warning>) -> Result<Option<Candidate>> {
+    let candidate = |(rows, cols): (u64, u64), place: String| Candidate {
+        rows,
+        cols,
+        evidence: format!("{}:{place}", file.name()),
+        standing: Standing::Inside,
     };
     let invalid = |place: &str, found: &str| {
         let message = format!("`{place}` of `{}` is {found}, expected two positive integers", file.name());
-        Err(Error::new(SourceCode::InvalidScanShape, message))
+        Err(Error::new(SourceCode::InvalidScanShape, message).with("path", file.path().display().to_string()))
     };
-    for object in [STACK, "/"] {
-        if file.has_attribute(object, "scan_shape") {
-            let place = format!("{object}@scan_shape");
-            let value = file.attribute(object, "scan_shape");
-            return match value.as_ref() {
-                Some(Value::Unsigned(_) | Value::Signed(_)) => {
-                    match value.as_ref().and_then(Value::counts).as_deref() {
-                        Some(&[rows, cols]) if rows > 0 && cols > 0 => candidate(rows, cols, &place),
-                        _ => invalid(&place, &value.map_or_else(String::new, |v| v.display())),
-                    }
-                }
-                _ => invalid(&place, "no array of integers"),
-            };
-        }
-    }
     let (group, names) = GRID;
     let [rows, cols] = names.map(|name| {
         file.value(&format!("{group}/{name}")).or_else(|| file.attribute(group, name)).map(|v| v.count())
     });
     let usable = |n: Option<Option<u64>>| n.flatten().filter(|&n| n > 0 && n <= u64::from(u32::MAX));
-    let place = format!("{group}/{} and {}", names[0], names[1]);
-    match (usable(rows), usable(cols)) {
-        (Some(rows), Some(cols)) => candidate(rows, cols, &place),
-        _ if rows.is_none() && cols.is_none() => Ok(None),
-        _ => invalid(&place, "incomplete or no integer"),
+    let parameters = usable(rows).zip(usable(cols));
+    let parameters_at = format!("{group}/{} and {}", names[0], names[1]);
+    for object in [STACK, "/"] {
+        if !file.has_attribute(object, "scan_shape") {
+            continue;
+        }
+        let place = format!("{object}@scan_shape");
+        let value = file.attribute(object, "scan_shape");
+        let Some(value @ (Value::Unsigned(_) | Value::Signed(_))) = value else {
+            return invalid(&place, "no array of integers");
+        };
+        let shape = match value.counts().as_deref() {
+            Some(&[rows, cols]) if rows > 0 && cols > 0 => (rows, cols),
+            _ => return invalid(&place, &value.display()),
+        };
+        if let Some(other) = parameters.filter(|&other| other != shape) {
+            let message = format!(
+                "`{place}` of `{}` is {}x{}, while `{parameters_at}` are {} and {}; the attribute is taken",
+                file.name(),
+                shape.0,
+                shape.1,
+                other.0,
+                other.1
+            );
+            warnings.push(Warning { code: "conflicting_scan_shape", message });
+        }
+        return Ok(Some(candidate(shape, place)));
+    }
+    match parameters {
+        Some(shape) => Ok(Some(candidate(shape, parameters_at))),
+        None if rows.is_none() && cols.is_none() => Ok(None),
+        None => invalid(&parameters_at, "incomplete or no integer"),
     }
 }

@@ -38,10 +38,7 @@ pub(super) fn describe(xml: &Xml, generation: Generation, scan: Option<ScanShape
     ];
     for (quantity, keys, unit, table) in simple {
         // The first spelling with a usable value; the older one is no correction of the newer.
-        let found = keys.iter().find_map(|&key| {
-            let value = Value::Float(vec![number(xml, key)?]);
-            Some(recorded(xml, key, units::quantity(&value, Some(unit), table, None)?))
-        });
+        let found = keys.iter().find_map(|&key| all.take(xml, key, quantity, (unit, table)));
         if let Some(found) = found {
             all.quantities.insert(quantity, found);
         }
@@ -50,9 +47,11 @@ pub(super) fn describe(xml: &Xml, generation: Generation, scan: Option<ScanShape
         Generation::G1 => reciprocal(xml, &mut all),
         Generation::G2 => angle(xml, &mut all),
     }
-    if let Some(scan) = scan
-        && let Some(steps) = steps(xml, scan)
-    {
+    let steps = scan.and_then(|scan| Some((scan, steps(xml, scan)?)));
+    if steps.is_none() && scan.is_some() {
+        all.warnings.extend(unusable_field(xml));
+    }
+    if let Some((scan, steps)) = steps {
         all.provenance.insert("spatial_calibration_source", format!("EMPAD XML · {}", xml.name));
         all.warnings.extend(differs_from_scan_size(xml, scan, &steps));
         for (quantity, step) in [Quantity::ScanStepRow, Quantity::ScanStepCol].into_iter().zip(steps) {
@@ -66,6 +65,26 @@ pub(super) fn describe(xml: &Xml, generation: Generation, scan: Option<ScanShape
     }
     all.provenance.insert("microscope_metadata_source", xml.name.clone());
     all
+}
+
+impl Described {
+    /// The value of an element whose unit is a convention; one that is no value is said.
+    fn take(
+        &mut self,
+        xml: &Xml,
+        key: &'static str,
+        quantity: Quantity,
+        (unit, table): (&str, &[Factor]),
+    ) -> Option<Recorded<f64>> {
+        let text = xml.get(key)?;
+        let found = number(xml, key)
+            .and_then(|x| units::quantity(&Value::Float(vec![x]), Some(unit), table, None))
+            .map(|converted| recorded(xml, key, converted));
+        if found.is_none() {
+            units::note_unusable(&mut self.warnings, (&xml.name, key), quantity, text, Some(unit));
+        }
+        found
+    }
 }
 
 /// A positive finite number that is the whole text of an element.
@@ -84,9 +103,12 @@ fn recorded(xml: &Xml, path: &str, converted: Converted) -> Recorded<f64> {
 
 /// The first generation records its detector sampling such that a factor of 10⁹ makes it inverse nanometres.
 fn reciprocal(xml: &Xml, all: &mut Described) {
-    let Some(size) = number(xml, xml::PIXEL_SIZE) else { return };
+    let Some(text) = xml.get(xml::PIXEL_SIZE) else { return };
+    let size = number(xml, xml::PIXEL_SIZE).unwrap_or(f64::NAN);
     let value = size * 1e9 / 10.0;
-    if !(value.is_finite() && value > 0.0) {
+    if !Quantity::is_possible(value) {
+        let at = (xml.name.as_str(), xml::PIXEL_SIZE);
+        units::note_unusable(&mut all.warnings, at, Quantity::DetectorReciprocalRow, text, None);
         return;
     }
     let conversion = format!("{} × 1e9 in 1/nm, / 10", shortest(size));
@@ -121,10 +143,8 @@ fn wavelength_angstrom(kev: f64) -> f64 {
 
 /// The second generation records an angle, the same for both axes; its `calibrated_pixelsize` is not reciprocal.
 fn angle(xml: &Xml, all: &mut Described) {
-    let found = number(xml, xml::ANGLE)
-        .and_then(|rad| units::quantity(&Value::Float(vec![rad]), Some("rad"), units::ANGLE_MRAD, None));
-    if let Some(found) = found {
-        let found = recorded(xml, xml::ANGLE, found);
+    let unit = ("rad", units::ANGLE_MRAD);
+    if let Some(found) = all.take(xml, xml::ANGLE, Quantity::DetectorAngleRow, unit) {
         for quantity in [Quantity::DetectorAngleRow, Quantity::DetectorAngleCol] {
             all.quantities.insert(quantity, found.clone());
         }
@@ -159,6 +179,24 @@ fn steps(xml: &Xml, scan: ScanShape) -> Option<[Recorded<f64>; 2]> {
         )
     };
     Some([one(0, "rows", rows)?, one(1, "columns", cols)?])
+}
+
+/// Says that a field of view is recorded which gives no step.
+fn unusable_field(xml: &Xml) -> Option<Warning> {
+    let fields = [xml::FIELD_X, xml::FIELD_Y, xml::FIELD_LEGACY];
+    fields.iter().find(|key| xml.get(key).is_some_and(|text| !text.is_empty()))?;
+    let shown: Vec<String> = fields
+        .into_iter()
+        .chain([xml::FIELD_FACTOR])
+        .filter_map(|key| Some(format!("`{key}` as `{}`", xml::brief(xml.get(key)?))))
+        .collect();
+    let message = format!(
+        "`{}` records {}, expected x and y equal and positive with a positive scale_factor, or a pair of positive \
+         numbers; no scan step is taken from it",
+        xml.name,
+        shown.join(", ")
+    );
+    Some(Warning { code: units::UNUSABLE, message })
 }
 
 /// Row and column field of view as an array in text.

@@ -363,6 +363,7 @@ fn texts_and_the_voltage() {
     for bad in [DM4.f64(0.0), DM4.f64(-3e5), DM4.f64(f64::NAN), DM4.text("300 kV"), DM4.f64(f64::INFINITY)] {
         let a = opened(&small().tag(&voltage, bad));
         assert!(!a.quantities.contains_key(&Quantity::BeamEnergy));
+        assert!(warned(&a, "unusable_calibration"), "{:?}", a.warnings);
     }
     // No date but the recorded one.
     assert!(opened(&small()).identity.is_empty());

@@ -174,6 +174,9 @@ fn microscope_values_that_are_none() {
             scalar(f, &format!("{CALIBRATION}/convergence_semiangle_mrad"), bad, None);
         });
         assert!(a.quantities.is_empty(), "{bad}: {:?}", a.quantities);
+        assert_eq!(codes(&a), ["unusable_calibration", "unusable_calibration"]);
+        assert!(a.warnings[0].message.contains("convergence_semiangle_mrad"), "{:?}", a.warnings);
+        assert!(a.warnings[1].message.contains("high tension"), "{:?}", a.warnings);
     }
     // Another array's metadata are not those of this one.
     let a = described(|f| scalar(f, "/datacube_root/other/metadatabundle/SoM2k/high tension", 3e5, None));

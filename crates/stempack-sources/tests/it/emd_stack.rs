@@ -95,3 +95,20 @@ fn a_stack_beside_a_master_of_its_name() {
     assert_eq!(open(&path).acquisition().format, "HDF5 · float32 dp");
     assert_eq!(open(&folder.at("sim_master.h5")).acquisition().format, "ARINA HDF5");
 }
+
+/// The attribute outranks the parameters of the simulation; that they say something else is said.
+#[test]
+fn parameters_that_contradict_the_attribute() {
+    for (slow, fast, warned) in [(2u32, 1u32, true), (1, 2, false)] {
+        let (_folder, path) = stack(2, |f, d| {
+            numbers_attribute(d, "scan_shape", &[1u32, 2]);
+            scalar(f, "/abtem_params/N_scan_slow", slow, None);
+            scalar(f, "/abtem_params/N_scan_fast", fast, None);
+        });
+        let source = open(&path);
+        let a = source.acquisition();
+        assert_eq!(a.shape().unwrap().dims()[..2], [1, 2]);
+        let codes: Vec<_> = a.warnings.iter().map(|w| w.code).collect();
+        assert_eq!(codes, if warned { vec!["conflicting_scan_shape"] } else { vec![] });
+    }
+}

@@ -542,3 +542,58 @@ fn a_folder_lists_each_pair_once_and_what_is_incomplete() {
         catalog.issues.iter().map(|i| (i.path.ends_with("gone.xml"), i.error.code())).collect();
     assert_eq!(issues, [(true, "missing_member")]);
 }
+
+/// What an XML records and no positive number is left out and said by one key; an empty element records nothing.
+#[test]
+fn what_is_left_out_is_said() {
+    let measured = |name: &str, text: &str| {
+        format!("{}<iom_measurements><{name}>{text}</{name}></iom_measurements>", pix("2", "3"))
+    };
+    let codes = |path: &Path| {
+        let source = open(path);
+        let a = source.acquisition();
+        assert!(a.quantities.is_empty(), "{:?}", a.quantities);
+        a.warnings.iter().map(|w| (w.code, w.message.clone())).collect::<Vec<_>>()
+    };
+    let said = |path: &Path, key: &str, text: &str| {
+        let found = codes(path);
+        assert!(
+            matches!(found.as_slice(), [("unusable_calibration", message)]
+            if message.contains("`a.xml`") && message.contains(key) && message.contains(&format!("`{text}`"))),
+            "{key} {text}: {found:?}"
+        );
+    };
+    let pairs = Pairs::new();
+    for text in ["nan", "-300000", "inf", "0", "1e999", "300 kV", "unknown"] {
+        for name in ["high_voltage", "source.get_voltage", "nominal_camera_length", "calibrated_pixelsize"] {
+            said(&pairs.first(6, &measured(name, text)), name, text);
+        }
+        let exposure = format!("{}<exposure_time>{text}</exposure_time>", pix("2", "3"));
+        said(&pairs.first(6, &exposure), "exposure_time", text);
+        for name in [
+            "ColumnSourceHighVoltage",
+            "ColumnOpticsGetCameraLengthNominalCameraLength",
+            "calibrated_diffraction_angle",
+        ] {
+            said(&pairs.second(6, "2,3", &measured(name, text)), name, text);
+        }
+        let field = format!("<x>{text}</x><y>{text}</y><scale_factor>0.72</scale_factor>");
+        said(
+            &pairs.first(6, &measured("full_scan_field_of_view", &field)),
+            "full_scan_field_of_view/x",
+            text,
+        );
+    }
+    for field in ["<x>1e-9</x><y>2e-9</y><scale_factor>0.72</scale_factor>", "<x>1e-9</x><y>1e-9</y>"] {
+        said(
+            &pairs.first(6, &measured("full_scan_field_of_view", field)),
+            "full_scan_field_of_view/x",
+            "1e-9",
+        );
+    }
+    let legacy = measured("optics.get_full_scan_field_of_view", "[2e-9, NaN]");
+    said(&pairs.first(6, &legacy), "optics.get_full_scan_field_of_view", "[2e-9, NaN]");
+    assert_eq!(codes(&pairs.first(6, &measured("high_voltage", " "))), []);
+    // What the second generation does not interpret is no loss.
+    assert_eq!(codes(&pairs.second(6, "2,3", &measured("calibrated_pixelsize", "nan"))), []);
+}

@@ -111,7 +111,109 @@ fn both_axes_need_their_unit() {
     ] {
         assert!((value(&a, quantity).unwrap() - expected).abs() < 1e-9, "{}", quantity.as_str());
     }
+    assert_eq!(unusable(&a), [format!("{SCAN}/pixel_size_x")]);
+}
+
+/// The places that are named as unusable, one for each warning there is.
+fn unusable(a: &Acquisition) -> Vec<String> {
+    a.warnings
+        .iter()
+        .map(|w| {
+            assert_eq!(w.code, "unusable_calibration", "{}", w.message);
+            w.message.split('`').nth(3).unwrap().to_owned()
+        })
+        .collect()
+}
+
+/// What is recorded and no positive number in a known unit is left out and said, one remark for each; what is not
+/// recorded, or empty, is nothing to remark on.
+#[test]
+fn what_is_left_out_is_said() {
+    let voltage = "/electron_microscope/electron_source/accelerating_voltage";
+    for (recorded, units) in [
+        (f64::NAN, Some("kV")),
+        (-300.0, Some("kV")),
+        (0.0, Some("kV")),
+        (f64::INFINITY, Some("V")),
+        (300.0, Some("KV")),
+        (300.0, None),
+    ] {
+        let a = with(
+            |_| {},
+            |f| {
+                Companion::default().write(f);
+                f.unlink(voltage).unwrap();
+                scalar(f, voltage, recorded, units);
+            },
+        );
+        assert_eq!((value(&a, Quantity::BeamEnergy), unusable(&a)), (None, vec![voltage.to_owned()]));
+        assert_eq!(value(&a, Quantity::ScanStepRow), Some(4.0), "the rest stays");
+    }
+    // In the master: the fallbacks of the detector, one after the other, and the geometry.
+    let incident = format!("{DETECTOR}/incident_energy");
+    let time = format!("{DETECTOR}/count_time");
+    let distance = format!("{DETECTOR}/detector_distance");
+    let pitch = format!("{DETECTOR}/y_pixel_size");
+    let a = with(
+        |f| {
+            text(f, &format!("{DETECTOR}/description"), "Dectris ARINA");
+            scalar(f, &incident, 300.0, Some("KeV"));
+            scalar(f, &format!("{DETECTOR}/detectorSpecific/photon_energy"), 200_000.0, None);
+            scalar(f, &time, -1.0, Some("s"));
+            scalar(f, &format!("{DETECTOR}/frame_time"), 2e-4, Some("s"));
+            scalar(f, &distance, 145.0, Some("inch"));
+            scalar(f, &pitch, f64::NAN, Some("m"));
+            scalar(f, &format!("{DETECTOR}/x_pixel_size"), 1e-4, Some("m"));
+            scalar(f, "/entry/scan/y_pixel_size", 0.4, Some("nm"));
+            numbers_attribute(&groups(f, "/entry/data"), "scan_shape", &[2i64, 3]);
+        },
+        |f| drop(groups(f, "/electron_microscope")),
+    );
+    assert_eq!((value(&a, Quantity::BeamEnergy), value(&a, Quantity::DwellTime)), (Some(200.0), Some(200.0)));
+    let mut rest = a.clone();
+    rest.warnings.retain(|w| w.code != "microscope_metadata_warning");
+    assert_eq!(unusable(&rest), [incident, time, distance, pitch, "/entry/scan/y_pixel_size".to_owned()]);
+    // A distance of zero is how a detector says that nobody told it.
+    let a = with(
+        |f| {
+            scalar(f, &format!("{DETECTOR}/detector_distance"), 0.0, Some("m"));
+            for axis in ["y_pixel_size", "x_pixel_size"] {
+                scalar(f, &format!("{DETECTOR}/{axis}"), 1e-4, Some("m"));
+            }
+        },
+        |f| Companion::default().write(f),
+    );
     assert!(a.warnings.is_empty(), "{:?}", a.warnings);
+}
+
+/// A side file: volts and metres are meant unless a text says otherwise, and what cannot be used is said.
+#[test]
+fn the_units_of_a_side_file() {
+    let side = |write: &dyn Fn(&hdf5_metno::Group)| {
+        let folder = Folder::new();
+        drop(folder.run(6));
+        let file = folder.file("run.h5");
+        let group = groups(&file, "/STEM Metadata");
+        for (name, n) in [("NumPixelsY", 2), ("NumPixelsX", 3), ("IsPixelSizeCalibrated", 1)] {
+            numbers_attribute(&group, name, &[n]);
+        }
+        write(&group);
+        drop((group, file));
+        open(&folder.at("run_master.h5")).acquisition().clone()
+    };
+    for (text, kev) in [("300 kV", Some(300.0)), ("300000", Some(300.0)), ("300 kV nominal", None)] {
+        let a = side(&|group| crate::writer::text_attribute(group, "High Tension", text));
+        assert_eq!(value(&a, Quantity::BeamEnergy), kev, "{text}");
+        assert_eq!(a.warnings.len(), usize::from(kev.is_none()), "{:?}", a.warnings);
+    }
+    let a = side(&|group| crate::writer::text_attribute(group, "Pixel Size", "0.4 nm"));
+    assert_eq!((value(&a, Quantity::ScanStepRow), value(&a, Quantity::ScanStepCol)), (Some(4.0), Some(4.0)));
+    let names = ["Pixel Size", "High Tension", "Camera Length"];
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let a = side(&|group| names.iter().for_each(|name| numbers_attribute(group, name, &[bad])));
+        assert!(a.quantities.is_empty());
+        assert_eq!(unusable(&a), names.map(|name| format!("/STEM Metadata@{name}")), "{bad}");
+    }
 }
 
 /// atan(0.1 mm / 145 mm) is 0.6896550630749148 mrad; what was calibrated outranks it, and a difference is said.
