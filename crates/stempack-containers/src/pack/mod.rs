@@ -35,7 +35,7 @@ pub use enrich::{EnrichReport, Enrichment, enrich};
 pub use index::ShardRecord;
 pub use load::{FrameDecoder, FrameKind, LoadedShard};
 pub use load_times::{LoadPhase, LoadTimes};
-pub use manifest::{Manifest, RawAccess, SourceNote, WorkingType};
+pub use manifest::{Manifest, RawAccess, ShardClaims, SourceNote, WorkingType};
 pub use open::PackFile;
 pub use plan::{PackOptions, Plan, ProfileChoice, plan};
 pub use produce::{PackReport, pack, plan_pack};

@@ -126,6 +126,9 @@ pub fn pack(
     let (written, (members, authenticated)) = beside_digests(source, task, encode)?;
     let source_identity = identity::source_identity(&members);
     let written = written.of_source(source_identity);
+    // A container that is packed again must still give what it was made from.
+    let read = written.streams.original.or(written.streams.raw);
+    identity::as_recorded(source, read)?;
     let packed = clock.elapsed();
     let facts = Facts {
         acquisition,

@@ -156,4 +156,8 @@ impl FrameSource for PackSource {
     fn check_unchanged(&self) -> Result<()> {
         self.identity.check(self.pack.path())
     }
+
+    fn recorded_sha256(&self) -> Option<[u8; 32]> {
+        self.pack.manifest().raw_digest().map(|d| d.0)
+    }
 }

@@ -1,12 +1,14 @@
 //! Verification: which evidence was checked, by name, and whether it agrees.
 
-use super::load::{FrameKind, LoadedShard};
+use super::load::{FrameDecoder, FrameKind, LoadedShard};
+use super::manifest::ShardClaims;
 use super::open::PackFile;
 use super::receipt::{Receipt, receipt_path};
 use crate::digest::{Hasher, sha256_file};
 use crate::{ContainerCode, Digest};
+use rayon::prelude::*;
 use std::path::PathBuf;
-use stempack_model::{Error, FrameSource, Kind, Result, Samples, SamplesRef, Task, with_samples};
+use stempack_model::{Error, FrameSource, Kind, Result, SampleType, Samples, SamplesRef, Task, with_samples};
 
 /// What the caller brings. Only this seals a file; a receipt that merely lies beside it does not.
 #[derive(Clone, Debug, Default)]
@@ -117,11 +119,11 @@ fn whole_file(
     }
     if let Some(receipt) = receipt {
         report.compare("receipt", "SHA-256 of the file", digest, receipt.output_sha256);
-        let same = receipt.source_identity == pack.source_identity() && receipt.output_bytes == pack.bytes();
-        if !same {
-            report.push("receipt", false, "the receipt is of another source or another size");
+        let contradiction = receipt.contradiction(pack);
+        agrees.push(digest == receipt.output_sha256 && contradiction.is_none());
+        if let Some(contradiction) = contradiction {
+            report.push("receipt", false, format!("the receipt {contradiction}"));
         }
-        agrees.push(digest == receipt.output_sha256 && same);
     }
     report.sealed = !agrees.is_empty() && agrees.iter().all(|&a| a);
     beside_check(pack, beside, Some(digest), report);
@@ -139,11 +141,16 @@ fn beside_check(
         (None, _) => report.not_authenticated.push("production (no receipt lies beside the file)"),
         (Some(Err(e)), _) => report.push("receipt-beside", false, e.message().to_owned()),
         (Some(Ok(receipt)), digest) => {
-            let same = digest == Some(receipt.output_sha256)
-                && receipt.output_bytes == pack.bytes()
-                && receipt.source_identity == pack.source_identity();
-            let detail = if same { "consistent with the file" } else { "contradicts the file" };
-            report.push("receipt-beside", same, detail);
+            let contradiction = match digest {
+                Some(digest) if digest != receipt.output_sha256 => Some("is of another file".to_owned()),
+                _ => receipt.contradiction(pack),
+            };
+            let detail = contradiction.as_ref().map(|c| format!("contradicts the file: it {c}"));
+            report.push(
+                "receipt-beside",
+                detail.is_none(),
+                detail.unwrap_or_else(|| "consistent with the file".to_owned()),
+            );
         }
     }
 }
@@ -156,14 +163,7 @@ fn shards(
     task: &Task,
 ) -> Result<()> {
     let manifest = pack.manifest();
-    let working = pack.decoder(FrameKind::Working)?;
-    let raw = (evidence.raw_digest && manifest.raw_access.is_exact())
-        .then(|| pack.decoder(FrameKind::Raw))
-        .transpose()?;
-    let mut streams = Streams {
-        working: manifest.working_sha256.map(|_| Hasher::default()),
-        raw: raw.as_ref().map(|_| Hasher::default()),
-    };
+    let mut streams = streams(pack, evidence, report)?;
     let mut headers_differ = Vec::new();
     task.begin("verify shards", pack.resident_bytes());
     for (ordinal, record) in pack.shards().iter().enumerate() {
@@ -182,14 +182,18 @@ fn shards(
         {
             headers_differ.push(ordinal);
         }
-        streams.feed(&loaded, &working, raw.as_ref(), task)?;
-        if let Some(Some(expected)) = manifest.envelopes.get(ordinal) {
-            let found = pack.envelope(ordinal)?;
-            if found != *expected {
+        streams.par_iter_mut().try_for_each(|s| hash_frames(&loaded, &s.decoder, &mut s.hasher, task))?;
+        let claims = &manifest.shards[ordinal];
+        for (what, expected, payload) in
+            [("", claims.envelope_sha256, false), ("payload ", claims.payload_sha256, true)]
+        {
+            let Some(expected) = expected else { continue };
+            let found = if payload { pack.stored_payload(ordinal)? } else { pack.envelope(ordinal)? };
+            if found != expected {
                 report.push(
                     "envelope",
                     false,
-                    format!("shard {ordinal}: {found}, the manifest says {expected}"),
+                    format!("shard {ordinal}: {what}{found}, the manifest says {expected}"),
                 );
             }
         }
@@ -197,7 +201,8 @@ fn shards(
     }
     task.finish();
     report.push("decoded", true, format!("{} bitstream digests", pack.shards().len()));
-    if manifest.envelopes.iter().any(Option::is_some) && report.checks.iter().all(|c| c.name != "envelope") {
+    let claimed = |c: &ShardClaims| c.envelope_sha256.is_some() || c.payload_sha256.is_some();
+    if manifest.shards.iter().any(claimed) && report.checks.iter().all(|c| c.name != "envelope") {
         report.push("envelope", true, "stored bytes of every shard that records a digest");
     }
     if receipt.is_some() {
@@ -206,54 +211,81 @@ fn shards(
             Some(first) => format!("headers of {} shards differ, first shard {first}", headers_differ.len()),
         };
         report.push("receipt-headers", headers_differ.is_empty(), detail);
+        // A receipt that is wrong in one thing vouches for nothing.
+        report.sealed &= headers_differ.is_empty();
     }
-    if let (Some(hasher), Some(expected)) = (streams.working, manifest.working_sha256) {
-        report.compare("working", "working array", hasher.finish(), expected);
-    } else {
-        report.not_authenticated.push("working array (the manifest has no digest of it)");
-    }
-    if let Some(hasher) = streams.raw {
-        let found = hasher.finish();
-        // Sources of another width carry the digest of their own stream beside the widened one.
-        let own = manifest.source_note.as_ref().map(|n| n.logical_sha256);
-        match own.or(manifest.source_raw_logical_sha256) {
-            Some(expected) => report.compare("raw", "raw array", found, expected),
-            None => report.not_authenticated.push("raw array (the manifest has no digest of it)"),
-        }
+    for Stream { name, what, hasher, expected, .. } in streams {
+        report.compare(name, what, hasher.finish(), expected);
     }
     Ok(())
 }
 
-struct Streams {
-    working: Option<Hasher>,
-    raw: Option<Hasher>,
+/// A stream of samples with the digest that the manifest records of it.
+struct Stream {
+    name: &'static str,
+    what: &'static str,
+    decoder: FrameDecoder,
+    hasher: Hasher,
+    expected: Digest,
 }
 
-impl Streams {
-    fn feed(
-        &mut self,
-        loaded: &LoadedShard,
-        working: &super::FrameDecoder,
-        raw: Option<&super::FrameDecoder>,
-        task: &Task,
-    ) -> Result<()> {
-        let (a, b) = rayon::join(
-            || self.working.as_mut().map_or(Ok(()), |h| hash_frames(loaded, working, h, task)),
-            || match (self.raw.as_mut(), raw) {
-                (Some(h), Some(decoder)) => hash_frames(loaded, decoder, h, task),
-                _ => Ok(()),
-            },
-        );
-        a.and(b)
+/// The streams whose digests are recorded; of the others the report says that they are not authenticated.
+fn streams(pack: &PackFile, evidence: &Evidence, report: &mut VerifyReport) -> Result<Vec<Stream>> {
+    let manifest = pack.manifest();
+    let stream =
+        |name, what, decoder, expected| Stream { name, what, decoder, hasher: Hasher::default(), expected };
+    let mut streams = Vec::new();
+    match manifest.working_sha256 {
+        Some(expected) => {
+            let decoder = FrameDecoder::working(manifest.working_hashed_as, pack.excluded().to_vec());
+            streams.push(stream("working", "working array", decoder, expected));
+        }
+        None => report.not_authenticated.push("working array (the manifest has no digest of it)"),
+    }
+    if !evidence.raw_digest || !manifest.raw_access.is_exact() {
+        return Ok(streams);
+    }
+    match manifest.raw_digest() {
+        Some(expected) => streams.push(stream("raw", "raw array", pack.decoder(FrameKind::Raw)?, expected)),
+        None => report.not_authenticated.push("raw array (the manifest has no digest of it)"),
+    }
+    // Sources of another width carry the digest of their own stream and that of the same values as u16.
+    if let (Some(_), Some(expected)) = (&manifest.source_note, manifest.source_raw_logical_sha256) {
+        let decoder = pack.decoder(FrameKind::Raw)?.giving(SampleType::U16);
+        streams.push(stream("raw", "raw array as uint16", decoder, expected));
+    }
+    Ok(streams)
+}
+
+impl PackFile {
+    /// Reads every raw sample where the file can prove them and records their digest, and compares it.
+    ///
+    /// # Errors
+    /// `digest_mismatch`, and those of [`PackFile::load_shard`]; `cancelled`.
+    pub fn check_raw(&self, task: &Task) -> Result<()> {
+        let manifest = self.manifest();
+        let Some(expected) = manifest.raw_digest().filter(|_| manifest.raw_access.is_exact()) else {
+            return Ok(());
+        };
+        let (decoder, mut hasher) = (self.decoder(FrameKind::Raw)?, Hasher::default());
+        for ordinal in 0..self.shards().len() {
+            hash_frames(&self.load_shard(ordinal)?, &decoder, &mut hasher, task)?;
+        }
+        let found = hasher.finish();
+        if found == expected {
+            return Ok(());
+        }
+        Err(Error::new(
+            ContainerCode::DigestMismatch,
+            format!(
+                "`{}`: the raw samples hash to {found}, the manifest says {expected}",
+                self.path().display()
+            ),
+        ))
     }
 }
 
-fn hash_frames(
-    loaded: &LoadedShard,
-    decoder: &super::FrameDecoder,
-    hasher: &mut Hasher,
-    task: &Task,
-) -> Result<()> {
+fn hash_frames(loaded: &LoadedShard, decoder: &FrameDecoder, hasher: &mut Hasher, task: &Task) -> Result<()> {
     let pixels = loaded.shard.pixels();
     let window = window_scans(&loaded.shard, decoder.sample_type().bytes());
     let mut buffer = Samples::zeroed(decoder.sample_type(), window * pixels);
@@ -375,6 +407,16 @@ impl PackFile {
         let (Some(start), Some(end)) = (used().map(|r| r.0).min(), used().map(|r| r.0 + r.1).max()) else {
             return Err(Error::new(ContainerCode::Record, "shard has no bytes"));
         };
+        self.digest_of(start, end)
+    }
+
+    /// SHA-256 of a shard's payload as it is stored.
+    fn stored_payload(&self, ordinal: usize) -> Result<Digest> {
+        let r = &self.index.shards[ordinal];
+        self.digest_of(r.payload_offset, r.payload_offset + r.payload_bytes)
+    }
+
+    fn digest_of(&self, start: u64, end: u64) -> Result<Digest> {
         let mut hasher = Hasher::default();
         let mut buffer = vec![0; 1 << 20];
         let mut at = start;
