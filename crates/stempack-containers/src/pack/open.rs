@@ -10,7 +10,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use stempack_codecs::shard::Profile;
-use stempack_model::{Error, Exclusions, MaskOrigin, Result, Shape4};
+use stempack_model::{Error, Exclusions, MaskOrigin, ModelCode, Result, Shape4, Task};
 
 /// An opened pack whose metadata is valid. Shards are validated and authenticated when they are loaded.
 #[derive(Debug)]
@@ -142,6 +142,30 @@ impl PackFile {
             Profile::U8 => 0,
         };
         self.index.shards.iter().map(|s| s.decoded_bytes + s.widths_bytes + bases).sum()
+    }
+
+    /// What remains of the task's memory budget while the largest shard is being loaded.
+    ///
+    /// # Errors
+    /// `over_budget` when it does not hold that shard.
+    pub(super) fn room_beside_a_shard(&self, task: &Task) -> Result<u64> {
+        let staged = |s: &ShardRecord| match self.index.profile {
+            Profile::U16 => s.payload_bytes + s.lengths_bytes + 4 * self.index.shape.detector.pixels() as u64,
+            Profile::U8 => 0,
+        };
+        let bytes = |s: &ShardRecord| s.decoded_bytes + s.widths_bytes + staged(s);
+        let needed = self.index.shards.iter().map(bytes).max().unwrap_or(0);
+        task.memory_budget().checked_sub(needed).ok_or_else(|| {
+            Error::new(
+                ModelCode::OverBudget,
+                format!(
+                    "one shard takes up to {needed} bytes of memory, the budget is {}",
+                    task.memory_budget()
+                ),
+            )
+            .hint("allow more with --max-memory")
+            .with("needed_bytes", needed)
+        })
     }
 
     pub(super) fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {

@@ -8,7 +8,9 @@ use crate::digest::{Hasher, sha256_file};
 use crate::{ContainerCode, Digest};
 use rayon::prelude::*;
 use std::path::PathBuf;
-use stempack_model::{Error, FrameSource, Kind, Result, SampleType, Samples, SamplesRef, Task, with_samples};
+use stempack_model::{
+    Error, FrameSource, Kind, ModelCode, Result, SampleType, Samples, SamplesRef, Task, with_samples,
+};
 
 /// What the caller brings. Only this seals a file; a receipt that merely lies beside it does not.
 #[derive(Clone, Debug, Default)]
@@ -164,6 +166,7 @@ fn shards(
 ) -> Result<()> {
     let manifest = pack.manifest();
     let mut streams = streams(pack, evidence, report)?;
+    let room = pack.room_beside_a_shard(task)? / streams.len().max(1) as u64;
     let mut headers_differ = Vec::new();
     task.begin("verify shards", pack.resident_bytes());
     for (ordinal, record) in pack.shards().iter().enumerate() {
@@ -182,7 +185,9 @@ fn shards(
         {
             headers_differ.push(ordinal);
         }
-        streams.par_iter_mut().try_for_each(|s| hash_frames(&loaded, &s.decoder, &mut s.hasher, task))?;
+        streams
+            .par_iter_mut()
+            .try_for_each(|s| hash_frames(&loaded, &s.decoder, &mut s.hasher, room, task))?;
         let claims = &manifest.shards[ordinal];
         for (what, expected, payload) in
             [("", claims.envelope_sha256, false), ("payload ", claims.payload_sha256, true)]
@@ -267,9 +272,10 @@ impl PackFile {
         let Some(expected) = manifest.raw_digest().filter(|_| manifest.raw_access.is_exact()) else {
             return Ok(());
         };
+        let room = self.room_beside_a_shard(task)?;
         let (decoder, mut hasher) = (self.decoder(FrameKind::Raw)?, Hasher::default());
         for ordinal in 0..self.shards().len() {
-            hash_frames(&self.load_shard(ordinal)?, &decoder, &mut hasher, task)?;
+            hash_frames(&self.load_shard(ordinal)?, &decoder, &mut hasher, room, task)?;
         }
         let found = hasher.finish();
         if found == expected {
@@ -285,9 +291,15 @@ impl PackFile {
     }
 }
 
-fn hash_frames(loaded: &LoadedShard, decoder: &FrameDecoder, hasher: &mut Hasher, task: &Task) -> Result<()> {
+fn hash_frames(
+    loaded: &LoadedShard,
+    decoder: &FrameDecoder,
+    hasher: &mut Hasher,
+    room: u64,
+    task: &Task,
+) -> Result<()> {
     let pixels = loaded.shard.pixels();
-    let window = window_scans(&loaded.shard, decoder.sample_type().bytes());
+    let window = window_scans(&loaded.shard, decoder.sample_type().bytes(), room)?;
     let mut buffer = Samples::zeroed(decoder.sample_type(), window * pixels);
     for first in (0..loaded.shard.scans()).step_by(window) {
         task.check()?;
@@ -298,11 +310,24 @@ fn hash_frames(loaded: &LoadedShard, decoder: &FrameDecoder, hasher: &mut Hasher
     Ok(())
 }
 
-/// Whole tiles that take about 16 MiB, and no more than the shard has.
-fn window_scans(shard: &stempack_codecs::shard::PackedShard, sample_bytes: usize) -> usize {
+/// Whole tiles that take about 16 MiB and no more than `room`, and no more than the shard has.
+fn window_scans(
+    shard: &stempack_codecs::shard::PackedShard,
+    sample_bytes: usize,
+    room: u64,
+) -> Result<usize> {
     let per_tile = shard.profile().tile_scans();
-    let tile_bytes = per_tile * shard.pixels() * sample_bytes;
-    ((16 << 20) / tile_bytes.max(1)).clamp(1, shard.scans().div_ceil(per_tile)) * per_tile
+    let scans = |tiles: usize| (tiles * per_tile).min(shard.scans());
+    let one = (scans(1) * shard.pixels()).saturating_mul(sample_bytes) as u64;
+    if one > room {
+        return Err(Error::new(
+            ModelCode::OverBudget,
+            format!("the frames of one tile take {one} bytes of memory, the budget leaves {room}"),
+        )
+        .hint("allow more with --max-memory"));
+    }
+    let tiles = room.min(16 << 20) / one.max(1);
+    Ok(scans((tiles as usize).clamp(1, shard.scans().div_ceil(per_tile))))
 }
 
 /// What a comparison with an original found.
@@ -345,11 +370,13 @@ pub fn compare(pack: &PackFile, source: &dyn FrameSource, task: &Task) -> Result
     let raw = pack.manifest().raw_access.is_exact();
     let kind = if raw { FrameKind::Raw } else { FrameKind::Working };
     let decoder = pack.decoder(kind)?;
+    let room = pack.room_beside_a_shard(task)?;
     let pixels = detector.pixels();
     task.begin("compare", pack.shape().samples().unwrap_or(u64::MAX));
     for ordinal in 0..pack.shards().len() {
         let loaded = pack.load_shard(ordinal)?;
-        let window = window_scans(&loaded.shard, 8);
+        let window =
+            window_scans(&loaded.shard, decoder.sample_type().bytes() + acquisition.sample.bytes(), room)?;
         let mut packed = Samples::zeroed(decoder.sample_type(), window * pixels);
         let mut original = Samples::zeroed(acquisition.sample, window * pixels);
         let base = ordinal * pack.scans_per_shard();
