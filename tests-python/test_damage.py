@@ -229,6 +229,185 @@ class Damage(Temporary):
         answer = cli.run("verify", file, "--receipt", stated, "--require-seal")
         self.assertEqual((answer.code, answer.json["sealed"]), (0, True), repr(answer))
 
+    def prepared(self, file):
+        """The pack with moments and images beside its shards, made by numpy; and its manifest."""
+        data = file.read_bytes()
+        manifest, _ = take_apart(data)
+        identity, mask = manifest["source_identity_sha256"], manifest["detector_mask_sha256"]
+        working = manifest["prepared_uint8_sha256"]
+        frames = self.original.raw.astype(np.uint64).reshape(64, 12, 14)
+        admitted = np.ones((12, 14), bool)
+        admitted.flat[[5, 30]] = False
+        frames = frames * admitted
+        row, col = np.mgrid[:12, :14].astype(np.uint64)
+        moments = np.stack([frames.sum((1, 2)), (frames * row).sum((1, 2)), (frames * col).sum((1, 2))], 1)
+        words = np.zeros((64, 8), "<u4")
+        words[:, 0:6:2], words[:, 1:6:2] = moments & 0xFFFFFFFF, moments >> 32
+        bounds = [255 * int(k[admitted].sum()) for k in (np.ones_like(row), row, col)]
+
+        def put(blob):
+            nonlocal data
+            data += b"\0" * (-len(data) % 4)
+            data += blob
+            return len(data) - len(blob), len(blob), hashlib.sha256(blob).hexdigest()
+
+        at, size, digest = put(words.tobytes())
+        manifest["prepared_dpc_moments"] = {
+            "schema": "quantem.gpu.prepared-dpc-moments/v1",
+            "source_identity_sha256": identity,
+            "detector_mask_sha256": mask,
+            "working_uint8_sha256": working,
+            "detector_selection": "all-nonexcluded-v1",
+            "scan_count": 64,
+            "selected_detector_pixels": 166,
+            "detector_columns": 14,
+            "dtype": "little-endian-u32",
+            "word_order": "little-endian-u32-pairs",
+            "words_per_scan": 8,
+            "layout": [f"{n}_{h}" for n in ("total", "row", "column") for h in ("lo", "hi")] + ["padding_0", "padding_1"],
+            "file_offset": at,
+            "file_bytes": size,
+            "sha256": digest,
+            "total_bound": str(bounds[0]),
+            "row_moment_bound": str(bounds[1]),
+            "column_moment_bound": str(bounds[2]),
+            "narrow_integer": True,
+            "narrow_products": True,
+        }
+        radius = 2.5
+        calibration = {
+            "schema": "quantem.gpu.detector-calibration/v1",
+            "source_identity_sha256": identity,
+            "detector_center_px": [5.5, 6.0],
+            "bright_field_radius_px": radius,
+            "method": "beam é",
+        }
+        manifest["detector_calibration"] = calibration
+
+        def canonical(value):
+            if isinstance(value, (int, float)):
+                return json.dumps("f64be:" + struct.pack(">d", value).hex())
+            if isinstance(value, list):
+                return "[" + ",".join(map(canonical, value)) + "]"
+            if isinstance(value, dict):
+                return "{" + ",".join(f"{json.dumps(k)}:{canonical(v)}" for k, v in sorted(value.items())) + "}"
+            return json.dumps(value)
+
+        distance = np.hypot(row - 5.5, col - 6.0)
+        images = []
+        for name, inner, outer in (("bf", 0.0, 1.0), ("abf", 0.5, 1.0), ("adf", 1.0, 2.0)):
+            members = (distance >= inner * radius) & (distance <= outer * radius) & admitted
+            entry = {"name": name, "center_px": [5.5, 6.0], "selected_detector_pixels": int(members.sum())}
+            entry |= {"inner_radius_px": inner * radius, "outer_radius_px": outer * radius}
+            values = (frames * members).sum((1, 2)).astype("<u4")
+            for what, blob in (("mask", members.astype("u1").tobytes()), ("values", values.tobytes())):
+                at, size, digest = put(blob)
+                entry |= {f"{what}_file_offset": at, f"{what}_file_bytes": size, f"{what}_sha256": digest}
+            images.append(entry)
+        manifest["prepared_detector_products"] = {
+            "schema": "quantem.gpu.prepared-detector-products/v1",
+            "source_identity_sha256": identity,
+            "working_uint8_sha256": working,
+            "detector_mask_sha256": mask,
+            "detector_calibration_sha256": hashlib.sha256(canonical(calibration).encode()).hexdigest(),
+            "detector_calibration_digest_encoding": "canonical-json-numbers-as-f64be-hex/v1",
+            "scan_shape": [8, 8],
+            "detector_shape": [12, 14],
+            "product_dtype": "little-endian-u32",
+            "mask_dtype": "uint8-binary-row-major",
+            "mask_rule": "quantem.gpu.detector-mask-inclusive/v1",
+            "product_order": ["bf", "abf", "adf"],
+            "products": images,
+        }
+        return data, manifest
+
+    def test_prepared_results_that_fit(self):
+        file, _ = self.packed(self.original)
+        data, manifest = self.prepared(file)
+        good = self.damaged(file, with_manifest(data, manifest))
+        answer = cli.run("verify", good)
+        self.assertEqual(answer.code, 0, repr(answer))
+        self.assertIn("prepared", {c["name"] for c in answer.json["checks"]})
+        # Each number may be wrong and its digest right.
+        for section, prefix in (("prepared_dpc_moments", ""), ("prepared_detector_products", "values_"), ("prepared_detector_products", "mask_")):
+            with self.subTest(section=section, prefix=prefix):
+                changed, bad = json.loads(json.dumps(manifest)), bytearray(data)
+                entry = changed[section] if not prefix else changed[section]["products"][1]
+                at, size = entry[prefix + "file_offset"], entry[prefix + "file_bytes"]
+                bad[at + size // 2] ^= 1
+                self.assertEqual(self.failed(self.damaged(file, with_manifest(bytes(bad), manifest))), {"prepared"})
+                entry[prefix + "sha256"] = hashlib.sha256(bad[at : at + size]).hexdigest()
+                self.assertEqual(self.failed(self.damaged(file, with_manifest(bytes(bad), changed))), {"prepared"})
+
+    def test_prepared_results_that_do_not_fit(self):
+        file, _ = self.packed(self.original)
+        data, manifest = self.prepared(file)
+        _, (payload, *_) = first_record(data)
+        first = ("prepared_detector_products", "products", 0)
+        for *path, key, value in (
+            ("prepared_dpc_moments", []),
+            ("prepared_detector_products", 3),
+            ("detector_calibration", None),
+            ("prepared_dpc_moments", "schema", "quantem.gpu.prepared-dpc-moments/v2"),
+            ("prepared_dpc_moments", "file_offset", payload),
+            ("prepared_dpc_moments", "file_offset", manifest["prepared_dpc_moments"]["file_offset"] + 4),
+            ("prepared_dpc_moments", "file_offset", manifest["prepared_dpc_moments"]["file_offset"] + 1),
+            ("prepared_dpc_moments", "file_offset", 1024),
+            ("prepared_dpc_moments", "file_offset", 2**64 - 32),
+            ("prepared_dpc_moments", "file_bytes", 64 * 32 - 32),
+            ("prepared_dpc_moments", "scan_count", 63),
+            ("prepared_dpc_moments", "total_bound", 5),
+            ("prepared_dpc_moments", "row_moment_bound", "5"),
+            ("prepared_dpc_moments", "narrow_integer", False),
+            ("prepared_dpc_moments", "narrow_products", 1),
+            ("prepared_dpc_moments", "detector_mask_sha256", "ab" * 32),
+            ("prepared_dpc_moments", "working_uint8_sha256", "ab" * 32),
+            ("prepared_dpc_moments", "source_identity_sha256", "ab" * 32),
+            ("prepared_dpc_moments", "layout", []),
+            ("prepared_detector_products", "mask_rule", "another/v1"),
+            ("prepared_detector_products", "scan_shape", [4, 16]),
+            ("prepared_detector_products", "product_order", ["bf", "adf", "abf"]),
+            ("prepared_detector_products", "detector_calibration_sha256", "ab" * 32),
+            ("prepared_detector_products", "products", []),
+            (*first, "name", "adf"),
+            (*first, "center_px", [5.5, 6.5]),
+            (*first, "outer_radius_px", 2.4),
+            (*first, "mask_file_offset", 10**9),
+            (*first, "values_file_bytes", 5),
+            (*first, "values_sha256", "short"),
+        ):
+            with self.subTest(path=path, key=key, value=value):
+                changed = json.loads(json.dumps(manifest))
+                section = changed
+                for step in path:
+                    section = section[step]
+                section[key] = value
+                bad = self.damaged(file, with_manifest(data, changed))
+                document = cli.refused(self, cli.run("verify", bad), kind="Malformed")
+                self.refuses("unpack", bad, self.folder / "out.npy", code=document["code"])
+
+    def test_tables_that_lie_before_their_payload(self):
+        """In a file without an HDF5 structure, which alone would say where the user block ends."""
+        file, _ = self.packed(self.bright)
+        data = file.read_bytes()
+        manifest, index = take_apart(data)
+        _, (payload, payload_bytes, lengths, lengths_bytes, widths, widths_bytes, _) = first_record(data)
+        parts = {"widths": (widths, widths_bytes), "lengths": (lengths, lengths_bytes), "payload": (payload, payload_bytes)}
+        # Many bytes of nothing behind the widths, so that the payload begins behind another power of two.
+        body, starts = b"", {}
+        for name, (at, size) in parts.items():
+            starts[name] = 65536 + len(body)
+            body += data[at : at + size] + (bytes(100000) if name == "widths" else b"")
+        del manifest["shards"]
+        record = len(index) - 96
+        changed = bytearray(data[:65536])
+        at = struct.unpack_from("<I", data, 16)[0] + record
+        for slot, name in ((0, "payload"), (16, "lengths"), (32, "widths")):
+            struct.pack_into("<Q", changed, at + slot, starts[name])
+        bare = self.damaged(file, with_manifest(bytes(changed) + body, manifest))
+        got, _ = cli.array("unpack", bare)
+        np.testing.assert_array_equal(got, self.bright.raw)
+
     def with_header(self, path, change):
         """A `.qem` file whose header is changed and whose digests are right."""
         data = path.read_bytes()

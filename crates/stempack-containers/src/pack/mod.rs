@@ -23,6 +23,7 @@ mod manifest;
 mod open;
 mod plan;
 mod prelude;
+mod prepared;
 mod produce;
 mod receipt;
 mod shards;

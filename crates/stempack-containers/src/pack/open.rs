@@ -4,6 +4,7 @@ use super::index::{Index, ShardRecord, check_ranges};
 use super::load_times::LoadTimes;
 use super::manifest::Manifest;
 use super::prelude::{self, Prelude};
+use super::prepared::Prepared;
 use crate::json;
 use crate::{ContainerCode, Digest};
 use std::fs::File;
@@ -20,6 +21,7 @@ pub struct PackFile {
     bytes: u64,
     pub(super) index: Index,
     manifest: Manifest,
+    pub(super) prepared: Prepared,
     pub(super) times: LoadTimes,
     /// End of the user block, before which no data lies.
     pub(super) user_block_bytes: u64,
@@ -83,10 +85,22 @@ impl PackFile {
         drop(text);
         let index = Index::parse(&read(prelude.index_offset.into(), prelude.index_bytes as usize)?)?;
         let user_block_bytes = user_block_end(&file, bytes, &prelude, &index);
-        check_ranges(&index.shards, user_block_bytes, bytes)?;
+        check_ranges(&index.shards, &[], user_block_bytes, bytes)?;
         let manifest = Manifest::parse(object, &index)?;
+        let prepared = Prepared::parse(&manifest, &index)?;
+        let beside: Vec<_> = prepared.ranges().copied().collect();
+        check_ranges(&index.shards, &beside, user_block_bytes, bytes)?;
         let times = LoadTimes::default();
-        Ok(PackFile { path: path.to_owned(), file, bytes, index, manifest, times, user_block_bytes })
+        Ok(PackFile {
+            path: path.to_owned(),
+            file,
+            bytes,
+            index,
+            manifest,
+            prepared,
+            times,
+            user_block_bytes,
+        })
     }
 
     /// Path as opened.
@@ -174,7 +188,8 @@ impl PackFile {
 }
 
 /// End of the HDF5 user block, inside which no data may lie. The superblock's signature tells it; in a file without
-/// one it is taken to be the largest power of two at which the first payload can begin.
+/// one it is taken to be the largest power of two at which the first payload can begin, unless tables that lie before the
+/// payload begin at a smaller one or reach across it.
 fn user_block_end(file: &File, file_bytes: u64, prelude: &Prelude, index: &Index) -> u64 {
     const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
     // An offset past the end of the file is refused by the range check that follows.
@@ -190,6 +205,16 @@ fn user_block_end(file: &File, file_bytes: u64, prelude: &Prelude, index: &Index
             last = at;
         }
         at *= 2;
+    }
+    let tables = || {
+        let of = |s: &ShardRecord| [(s.lengths_offset, s.lengths_bytes), (s.widths_offset, s.widths_bytes)];
+        index.shards.iter().flat_map(of).filter(|&(offset, bytes)| bytes > 0 && offset >= prelude.index_end())
+    };
+    let before = |end: u64, (offset, bytes): (u64, u64)| {
+        offset < end && (offset.is_power_of_two() || bytes > end - offset)
+    };
+    while last > 0 && tables().any(|range| before(last, range)) {
+        last /= 2;
     }
     last.max(prelude.index_end())
 }

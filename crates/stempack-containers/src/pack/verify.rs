@@ -26,7 +26,7 @@ pub struct Evidence {
 /// One named check.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// Stable name: `structure`, `decoded`, `working`, `raw`, `envelope`, `whole-file`, `receipt`, `receipt-headers`,
+    /// Stable name: `structure`, `decoded`, `working`, `raw`, `envelope`, `prepared`, `whole-file`, `receipt`, `receipt-headers`,
     /// `receipt-beside`, `against-identity`, `against-values`, `against-logical`.
     pub name: &'static str,
     /// Whether it agrees.
@@ -85,6 +85,13 @@ pub fn verify(pack: &PackFile, evidence: &Evidence, task: &Task) -> Result<Verif
     let receipt = evidence.receipt.as_deref().map(Receipt::read).transpose()?;
     whole_file(pack, evidence, receipt.as_ref(), &mut report, task)?;
     shards(pack, evidence, receipt.as_ref(), &mut report, task)?;
+    if report.ok()
+        && let Some(outcome) = pack.check_prepared(task)?
+    {
+        let detail = outcome.as_ref().err().cloned();
+        let agree = "prepared moments and images are those of the shards";
+        report.push("prepared", outcome.is_ok(), detail.unwrap_or_else(|| agree.to_owned()));
+    }
     if !report.sealed {
         report.not_authenticated.push(match pack.profile() {
             stempack_codecs::shard::Profile::U8 => {
