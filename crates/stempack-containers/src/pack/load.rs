@@ -160,7 +160,7 @@ impl PackFile {
             ));
         }
         let Opened { ordinal, max_widths, tables_sha256, .. } = shard;
-        let claims = &self.manifest().shards[ordinal];
+        let claims = self.manifest().shards.get(ordinal).cloned().unwrap_or_default();
         if let Some(expected) = claims.widths_sha256.filter(|&expected| expected != tables_sha256) {
             return Err(Error::new(
                 ContainerCode::DigestMismatch,
@@ -200,11 +200,9 @@ impl PackFile {
 
     /// A u16-profile file labelled `uint8` may exceed eight bits only at excluded pixels.
     fn check_label(&self, max_widths: &[u8]) -> Result<()> {
-        match max_widths
-            .iter()
-            .enumerate()
-            .find(|(pixel, width)| **width > 8 && !self.index.excluded.contains(&(*pixel as u32)))
-        {
+        let mut excluded = vec![false; max_widths.len()];
+        self.index.excluded.iter().for_each(|&pixel| excluded[pixel as usize] = true);
+        match max_widths.iter().enumerate().find(|&(pixel, &width)| width > 8 && !excluded[pixel]) {
             None => Ok(()),
             Some((pixel, width)) => Err(Error::new(
                 ContainerCode::LabelConflict,

@@ -113,7 +113,7 @@ pub struct Manifest {
     pub detector_mask_sha256: Option<Digest>,
     /// Sample type of the stream that [`Self::working_sha256`] is the digest of.
     pub working_hashed_as: SampleType,
-    /// What the shard table says beyond the index, for every shard.
+    /// What the shard table says beyond the index, for every shard; empty without a table.
     pub shards: Vec<ShardClaims>,
     /// Bright-field disk and rotation.
     pub calibration: Option<DetectorCalibration>,
@@ -172,7 +172,7 @@ impl Manifest {
             working_sha256: keys.optional_digest("working_logical_sha256")?,
             detector_mask_sha256: keys.optional_digest("detector_mask_sha256")?,
             working_hashed_as: SampleType::U16,
-            shards: vec![ShardClaims::default(); index.shards.len()],
+            shards: Vec::new(),
             calibration: DetectorCalibration::parse(object, index.source_identity, index.shape.detector)?,
             source_note: source_note(&keys, index)?,
             object: object.clone(),
@@ -431,7 +431,7 @@ fn source_note(keys: &Keys<'_>, index: &Index) -> Result<Option<SourceNote>> {
 /// The optional u16 shard table must repeat the binary records; returns what else it says.
 fn shard_table(keys: &Keys<'_>, index: &Index) -> Result<Vec<ShardClaims>> {
     if keys.get("shards").is_none() {
-        return Ok(vec![ShardClaims::default(); index.shards.len()]);
+        return Ok(Vec::new());
     }
     let table = keys.list("shards")?;
     if table.len() != index.shards.len() {

@@ -112,6 +112,14 @@ impl QemFile {
     pub fn logical_sha256(&self) -> Option<Digest> {
         self.header.logical_sha256.or_else(|| self.own("logical_sha256"))
     }
+    /// The public identity of an array of floats: its digest bound to its shape. A saved dark frame is no part of it.
+    pub fn tensor_identity(&self) -> Option<Digest> {
+        let logical = self.header.logical_sha256?;
+        let mut text = b"quantem.gpu.empad-tensor/v1\0float32-le\0".to_vec();
+        self.header.shape.dims().iter().for_each(|&size| text.extend((size as u64).to_le_bytes()));
+        text.extend_from_slice(logical.to_hex().as_bytes());
+        Some(Digest::of(&text))
+    }
     /// A digest in this library's own extension.
     fn own(&self, key: &str) -> Option<Digest> {
         let scientific = self.header.section("scientific_metadata")?;
