@@ -6,6 +6,7 @@ says the same thing twice, gives the damage away.
 import base64
 import hashlib
 import json
+import os
 import struct
 import zlib
 
@@ -491,6 +492,28 @@ class Sources(Temporary):
             with self.subTest(command):
                 cli.refused(self, cli.run(*command, "--force"), code="destination_is_source")
                 self.assertEqual({p: p.read_bytes() for p in before}, before)
+
+    def test_nothing_waits_for_the_writer_of_a_pipe(self):
+        array, pack, pipe, out = (self.folder / n for n in ("array.npy", "pack.h5", "pipe", "out.npy"))
+        np.save(array, counts((4, 8), (6, 7)))
+        self.assertEqual(cli.run("pack", array, pack).code, 0)
+        os.mkfifo(pipe)
+        os.mkfifo(self.folder / "pipe.qem")
+        for command in (
+            ("verify", pipe),
+            ("verify", self.folder / "pipe.qem"),
+            ("info", pipe),
+            ("info", self.folder / "pipe.qem"),
+            ("verify", pack, "--receipt", pipe),
+            ("verify", pack, "--against", pipe),
+            ("image", pack, "--mask", pipe, "-o", out),
+            ("mean", pack, "--scan-mask", pipe, "-o", out),
+            ("unpack", pipe, out),
+            ("pack", pipe, self.folder / "other.h5"),
+            ("enrich", pipe, self.folder / "other.h5", "--expect-sha256", "ab" * 32, "--disk", "3,3,2"),
+        ):
+            with self.subTest(command):
+                cli.refused(self, cli.run(*command, timeout=20))
 
     def test_a_folder_is_not_replaced_either(self):
         array, folder = self.folder / "array.npy", self.folder / "folder.qem"

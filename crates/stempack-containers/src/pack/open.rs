@@ -6,6 +6,7 @@ use super::manifest::Manifest;
 use super::prelude::{self, Prelude};
 use super::prepared::Prepared;
 use crate::json;
+use crate::unchanged::open_regular;
 use crate::{ContainerCode, Digest};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -51,7 +52,7 @@ impl PackFile {
     /// # Errors
     /// `not_a_pack`, and the codes of [`ContainerCode`] that say what contradicts what.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+        let file = open_regular(path)?;
         let bytes = file.metadata().map_err(|e| Error::io("stat", path, e))?.len();
         let in_file =
             |e: Error| e.at(format_args!("`{}`", path.display())).with("path", path.display().to_string());

@@ -211,7 +211,7 @@ fn beside_digests<T>(
 pub(super) fn publish_pair(container: Draft, receipt: Draft, force: bool) -> Result<()> {
     let container_file = container.destination().to_owned();
     let receipt_file = receipt.destination().to_owned();
-    let before = if force { std::fs::read(&receipt_file).ok() } else { None };
+    let before = if force && receipt_file.is_file() { std::fs::read(&receipt_file).ok() } else { None };
     container.sync()?;
     receipt.sync()?;
     receipt.rename(force)?;

@@ -2,9 +2,11 @@
 
 use super::open::PackFile;
 use crate::json::{Keys, Object};
+use crate::unchanged::open_regular;
 use crate::{ContainerCode, Digest};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use stempack_model::{Error, Result};
 
@@ -73,7 +75,8 @@ impl Receipt {
                 format!("receipt `{}` has {bytes} bytes, limit is {MAX_BYTES}", path.display()),
             ));
         }
-        let text = std::fs::read(path).map_err(|e| Error::io("read", path, e))?;
+        let mut text = Vec::new();
+        open_regular(path)?.take(MAX_BYTES).read_to_end(&mut text).map_err(|e| Error::io("read", path, e))?;
         Self::parse(&text).map_err(|e| {
             Error::new(ContainerCode::Receipt, format!("receipt `{}`: {}", path.display(), e.message()))
                 .with("path", path.display().to_string())

@@ -7,7 +7,7 @@ use super::header::Header;
 use super::{QemCodec, describe, envelope};
 use crate::Digest;
 use crate::json::Object;
-use crate::unchanged::Identity;
+use crate::unchanged::{Identity, open_regular};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -78,7 +78,7 @@ impl QemFile {
     }
 
     fn parse(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+        let file = open_regular(path)?;
         let identity = Identity::of(&file.metadata().map_err(|e| Error::io("stat", path, e))?);
         let header = Header::parse(envelope::read(&file, identity.bytes)?, identity.bytes)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
