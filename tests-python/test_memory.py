@@ -226,5 +226,33 @@ class Claims(Temporary):
                     self.assertEqual((code, document["schema"]), (2, "stempack.error/1"), document)
 
 
+class Results(Temporary):
+    """What is computed takes memory too; a small file may stand for any number of scan positions."""
+
+    def test_results_of_many_scan_positions(self):
+        array, out = self.folder / "array.npy", self.folder / "out.npy"
+        np.save(array, np.ones((128, 128, 1, 1), np.uint8))
+        pack = self.folder / "pack.h5"
+        self.assertEqual(cli.run("pack", array, pack).code, 0)
+        for command, budget in ((("image", pack, "--total"), 12), (("com", pack), 32), (("dpc", pack), 32)):
+            with self.subTest(command[0]):
+                enough = 2 * budget * 128 * 128
+                cli.refused(self, cli.run(*command, "-o", out, "--max-memory", enough - 1), code="over_budget")
+                self.assertFalse(out.exists())
+                answer = cli.run(*command, "-o", out, "--force", "--max-memory", enough)
+                self.assertEqual(answer.code, 0, repr(answer))
+                out.unlink()
+
+    def test_verification_stays_within_the_budget(self):
+        array = self.folder / "array.npy"
+        np.save(array, np.arange(64 * 128 * 20, dtype=np.uint16).reshape(64, 128, 4, 5))
+        pack = self.folder / "pack.h5"
+        self.assertEqual(cli.run("pack", array, pack).code, 0)
+        for args in ((), ("--against", array)):
+            cli.refused(self, cli.run("verify", pack, *args, "--max-memory", "64K"), code="over_budget")
+            answer = cli.run("verify", pack, *args, "--max-memory", "2M")
+            self.assertEqual(answer.code, 0, repr(answer))
+
+
 if __name__ == "__main__":
     unittest.main()

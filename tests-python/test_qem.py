@@ -157,6 +157,19 @@ class Written(Temporary):
         self.assertEqual(back.tobytes(), bits.tobytes())
         self.assertEqual(answer.json["logical_sha256"], hashlib.sha256(bits.tobytes()).hexdigest())
 
+    def test_the_public_identity_of_an_array_of_floats(self):
+        """A worked value: one frame of zeros."""
+        array, file = self.folder / "zeros.npy", self.folder / "zeros.qem"
+        np.save(array, np.zeros((1, 1, 128, 128), np.float32))
+        self.assertEqual(cli.run("pack", array, file).code, 0)
+        self.assertEqual(
+            cli.run("info", file).json["tensor_identity_sha256"],
+            "0357265d2450541eccd678f0c3bc87cf3b75a11d74d09053ef37ab390dd570e6",
+        )
+        np.save(array, np.zeros((1, 1, 128, 128), np.uint16))
+        self.assertEqual(cli.run("pack", array, file, "--force").code, 0)
+        self.assertNotIn("tensor_identity_sha256", cli.run("info", file).json)
+
     def test_overrides_are_set_kept_and_cleared(self):
         raw, mask = small()
         _, path, _ = self.pack(raw, mask)

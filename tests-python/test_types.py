@@ -60,9 +60,9 @@ class Types(unittest.TestCase):
                 named = b"quantem.gpu.empad-tensor/v1\0float32-le\0" + np.array(a.shape, "<u8").tobytes()
                 named += hashlib.sha256(a.tobytes()).hexdigest().encode()
                 identity = hashlib.sha256(named).hexdigest() if dtype == "<f4" else None
-                self.assertEqual(answer.json.get("tensor_identity"), identity)
+                self.assertEqual(answer.json.get("tensor_identity_sha256"), identity)
                 part = cli.array("unpack", path, "--region", "0:1,0:4")[1]
-                self.assertNotIn("tensor_identity", part.json)
+                self.assertNotIn("tensor_identity_sha256", part.json)
                 frame, answer = cli.array("frame", path, 0, 0)
                 self.assertEqual((frame.dtype, frame.tobytes()), (a.dtype, a[0, 0].tobytes()))
 

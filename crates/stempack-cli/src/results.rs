@@ -118,6 +118,11 @@ impl Target {
         Ok(Target { format, output, provenance, replace: out.force })
     }
 
+    /// The files that will be written.
+    pub(crate) fn destinations(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&self.output).chain(&self.provenance).map(Output::destination)
+    }
+
     /// Whether the file will be a picture, which shows one page.
     pub(crate) fn is_picture(&self) -> bool {
         self.format == Format::Png

@@ -2,7 +2,6 @@
 
 use sha2::{Digest as _, Sha256};
 use std::fmt;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use stempack_model::{Error, Result, Task, little_endian_words};
@@ -85,7 +84,7 @@ impl Hasher {
 /// # Errors
 /// `io`, `cancelled`.
 pub fn sha256_file(path: &Path, task: &Task) -> Result<Digest> {
-    let mut file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+    let mut file = crate::unchanged::open_regular(path)?;
     let mut read = |buffer: &mut [u8]| file.read(buffer).map_err(|e| Error::io("read", path, e));
     let (mut current, mut ahead) = (vec![0; 1 << 20], vec![0; 1 << 20]);
     let mut hasher = Hasher::default();

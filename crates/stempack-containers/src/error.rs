@@ -31,6 +31,8 @@ stempack_model::error_codes! {
         Range = "data_range", Malformed;
         /// The detector calibration is invalid or belongs to another source.
         Calibration = "detector_calibration", Malformed;
+        /// Prepared moments or images contradict the rest of the file.
+        Prepared = "prepared_results", Malformed;
         /// A stored digest does not match the bytes.
         DigestMismatch = "digest_mismatch", Integrity;
         /// A width above eight at an admitted pixel of a file labelled uint8.

@@ -1,8 +1,23 @@
-//! The content identity of a source: which bytes, in which order, whatever they are called; and that of a float tensor:
-//! which numbers, whatever stores them.
+//! The content identity of a source: which bytes, in which order, whatever they are called; that of a float tensor: which
+//! numbers, whatever stores them; and whether a source's samples are those it records.
 
-use crate::Digest;
-use stempack_model::{MemberDigest, MemberRole, Shape4};
+use crate::{ContainerCode, Digest};
+use stempack_model::{Error, FrameSource, MemberDigest, MemberRole, Result, Shape4};
+
+/// Whether all frames of a source, whose samples hash to `read`, are those that it records.
+///
+/// # Errors
+/// `digest_mismatch`.
+pub(crate) fn as_recorded(source: &dyn FrameSource, read: Option<Digest>) -> Result<()> {
+    match (read, source.recorded_sha256().map(Digest)) {
+        (Some(read), Some(recorded)) if read != recorded => Err(Error::new(
+            ContainerCode::DigestMismatch,
+            format!("the source's samples hash to {read}, it records {recorded}"),
+        )
+        .hint("the source is damaged: `stempack verify` says where; pack the original acquisition again")),
+        _ => Ok(()),
+    }
+}
 
 /// Aggregate identity over a master (if there is one) and the data members in frame order (facts sheet, section 6).
 /// Companions are not part of it.

@@ -18,3 +18,4 @@ pub use digest::{Digest, sha256_file};
 pub use error::ContainerCode;
 pub use identity::{source_identity, tensor_identity};
 pub use publish::{Draft, refuse_existing};
+pub use unchanged::open_regular;

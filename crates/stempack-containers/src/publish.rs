@@ -7,13 +7,22 @@ use std::path::{Path, PathBuf};
 use stempack_model::{Error, Result};
 use tempfile::NamedTempFile;
 
-/// Refuses a destination that exists, unless it may be replaced.
+/// Refuses a destination that exists, unless it may be replaced; a folder never is.
 ///
 /// # Errors
 /// `destination_exists`.
 pub fn refuse_existing(destination: &Path, force: bool) -> Result<()> {
     if !force && destination.symlink_metadata().is_ok() {
         return Err(exists(destination));
+    }
+    // Whether it may be replaced or not; without a name there is nothing to write beside.
+    if destination.is_dir() || destination.file_name().is_none() {
+        return Err(Error::new(
+            ContainerCode::DestinationExists,
+            format!("`{}` is a folder, or no file name at all", destination.display()),
+        )
+        .hint("name a file")
+        .with("path", destination.display().to_string()));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Whether a container is still the file that was opened.
+//! Opening a file to be read, and whether it is still the file that was opened.
 
 use crate::ContainerCode;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use stempack_model::{Error, Result};
@@ -43,4 +43,16 @@ pub(crate) fn changed(path: &Path, how: &str) -> Error {
     Error::new(ContainerCode::ContainerChanged, format!("`{name}` {how}"))
         .with("path", path.display().to_string())
         .hint("open it again once nothing writes to it any more")
+}
+
+/// Opens a file to be read. Pipes and devices are refused: opening a pipe would wait for a writer.
+///
+/// # Errors
+/// `io`.
+pub fn open_regular(path: &Path) -> Result<File> {
+    if std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+        let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file");
+        return Err(Error::io("open", path, error));
+    }
+    File::open(path).map_err(|e| Error::io("open", path, e))
 }

@@ -10,7 +10,10 @@ use stempack_containers::Digest;
 use stempack_containers::pack::{PackFile, RawAccess};
 use stempack_containers::qem::Background;
 use stempack_model::{Exclusions, FrameSource, Result, SampleType, Samples, SamplesMut, Shape4, Task};
-use stempack_products::{DetectorMask, Moments, PatternSum, Products, ScanSelection, SumImage};
+use stempack_products::{
+    DetectorMask, IMAGE_BYTES, MOMENT_BYTES, Moments, PatternSum, Products, ScanSelection, SumImage,
+    room_for_results,
+};
 
 /// An acquisition kept compressed in memory.
 #[derive(Debug)]
@@ -164,12 +167,14 @@ impl Products for Resident {
         self.products().working_type()
     }
     fn virtual_image(&self, mask: &DetectorMask, task: &Task) -> Result<SumImage> {
+        room_for_results(self.shape(), IMAGE_BYTES, task)?;
         self.products().virtual_image(mask, task)
     }
     fn pattern_sum(&self, task: &Task) -> Result<PatternSum> {
         self.products().pattern_sum(task)
     }
     fn moments(&self, task: &Task) -> Result<Moments> {
+        room_for_results(self.shape(), MOMENT_BYTES, task)?;
         self.products().moments(task)
     }
     fn selection_sum(&self, selection: &ScanSelection, task: &Task) -> Result<PatternSum> {

@@ -11,7 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stempack_codecs::counts::Counts;
 use stempack_containers::pack::PackFile;
 use stempack_model::{Error, Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
-use stempack_products::{DetectorMask, Moments, PatternSum, Products, ScanSelection, SumImage, Sums};
+use stempack_products::{
+    DetectorMask, IMAGE_BYTES, MOMENT_BYTES, Moments, PatternSum, Products, ScanSelection, SumImage, Sums,
+    room_for_results,
+};
 
 /// Loads and authenticates the shard that a question needs, and keeps the last one.
 #[derive(Debug)]
@@ -105,6 +108,7 @@ impl Products for ShardReader {
 
     fn virtual_image(&self, mask: &DetectorMask, task: &Task) -> Result<SumImage> {
         mask.check_shape(self.frames.shape.detector)?;
+        room_for_results(self.frames.shape, IMAGE_BYTES, task)?;
         let selected: Vec<u32> =
             mask.selected().iter().copied().filter(|&p| !self.frames.excluded[p as usize]).collect();
         let mut widths = vec![0u8; selected.len()];
@@ -135,6 +139,7 @@ impl Products for ShardReader {
     fn moments(&self, task: &Task) -> Result<Moments> {
         let detector = self.frames.shape.detector;
         Moments::check_bound(detector, self.max_value())?;
+        room_for_results(self.frames.shape, MOMENT_BYTES, task)?;
         let mut m = reduce::ScanMoments::default();
         self.each_shard("moments", task, |held| {
             let size = (detector.rows(), detector.cols());

@@ -45,6 +45,12 @@ pub trait FrameSource: Send + Sync {
     /// A code of kind [`Changed`](crate::Kind::Changed).
     fn check_unchanged(&self) -> Result<()>;
 
+    /// SHA-256 of the raw little-endian samples of all frames in order, where the source records it. Whoever reads all
+    /// frames compares.
+    fn recorded_sha256(&self) -> Option<[u8; 32]> {
+        None
+    }
+
     /// The reader itself, where it reads a container that can be saved again as it is, without decoding.
     fn as_container(&self) -> Option<&dyn std::any::Any> {
         None

@@ -21,7 +21,7 @@ mod selected;
 pub mod selection;
 pub mod sum_image;
 
-use stempack_model::{Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
+use stempack_model::{Error, Exclusions, ModelCode, Result, SampleType, Samples, SamplesMut, Shape4, Task};
 
 pub use compensated::Compensated;
 pub use disk::{BrightFieldDisk, DiskEvidence, VirtualDetector, measure_disk};
@@ -34,6 +34,30 @@ pub use pattern::PatternSum;
 pub use region::{ScanRegion, Values, stream_region};
 pub use selection::ScanSelection;
 pub use sum_image::{SumImage, Sums, Total};
+
+/// Bytes for each scan position of a virtual image: a sum of 64 bits and, at the end, of 32.
+pub const IMAGE_BYTES: u64 = 12;
+/// Bytes for each scan position of the moments and of the centre that is made of them.
+pub const MOMENT_BYTES: u64 = 32;
+
+/// Whether results of so many bytes for each scan position fit half of the memory budget. A few bytes of zeros can stand
+/// for any number of scan positions; their results may still not fit.
+///
+/// # Errors
+/// `over_budget`.
+pub fn room_for_results(shape: Shape4, bytes_a_position: u64, task: &Task) -> Result<()> {
+    let needed = (shape.scan.positions() as u64).saturating_mul(bytes_a_position);
+    if needed <= task.memory_budget() / 2 {
+        return Ok(());
+    }
+    let (scan, budget) = (shape.scan, task.memory_budget());
+    Err(Error::new(
+        ModelCode::OverBudget,
+        format!("results for {scan} scan positions take {needed} bytes, half of {budget} may be used"),
+    )
+    .hint("allow more with --max-memory")
+    .with("needed_bytes", needed))
+}
 
 /// What can be asked of an acquisition, whoever answers: an original read frame by frame or a compressed resident.
 ///

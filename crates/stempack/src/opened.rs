@@ -2,7 +2,7 @@
 
 use crate::{
     Acquisition, Dark, DarkProducts, FrameSource, FrameSourceProducts, OpenOptions, PackFile, PackSource,
-    Products, QemFile, QemProducts, Resident, Result, Samples, Shape4, ShardReader, Task,
+    Products, QemFile, QemProducts, Resident, Result, Samples, Shape4, ShardReader, Task, Values,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -157,6 +157,16 @@ impl Opened {
             Opened::Original(source) => source.clone(),
         };
         Ok(Box::new(DarkProducts::new(source, dark.background.clone())?))
+    }
+    /// SHA-256 of the little-endian stream of all frames, raw or working, where the file records one.
+    pub fn recorded_sha256(&self, values: Values) -> Option<[u8; 32]> {
+        match (self, values) {
+            (Opened::Pack(pack), Values::Raw) => pack.manifest().raw_digest().map(|d| d.0),
+            (Opened::Pack(pack), Values::Working) => pack.manifest().working_digest().map(|d| d.0),
+            (Opened::Qem(file), Values::Raw) => file.recorded_sha256(),
+            (Opened::Original(source), Values::Raw) => source.recorded_sha256(),
+            (Opened::Qem(_) | Opened::Original(_), Values::Working) => None,
+        }
     }
     /// What the original is, or what a `.qem` file says of it; `None` for a pack.
     pub fn acquisition(&self) -> Option<&Acquisition> {

@@ -1,6 +1,6 @@
 //! `enrich`: a new sealed copy of a pack with proven additions to its manifest; the input stays as it is.
 
-use super::provenance::calibration_document;
+use super::provenance::{calibration_document, refuse_any};
 use crate::CliCode;
 use crate::args::Enrich;
 use crate::clock::now_utc;
@@ -17,6 +17,7 @@ pub(crate) fn run(args: &Enrich, context: &Context) -> Result<Outcome> {
         return Err(Error::new(CliCode::Usage, format!("`{}` is not a packed file", args.file.display()))
             .hint("pack it first"));
     };
+    refuse_any([args.file.as_path()], &args.dest)?;
     let calibration = calibration(args, &Opened::Pack(pack.clone()), context)?;
     if calibration.is_none() && args.raw_values.is_none() && !args.envelopes {
         return Err(Error::new(CliCode::Usage, "nothing to add")

@@ -1,6 +1,7 @@
 //! `pack`: plan, pack losslessly, publish with a receipt.
 
 use super::opened;
+use super::provenance::refuse_any;
 use crate::CliCode;
 use crate::args::{Pack, Profile};
 use crate::clock::now_utc;
@@ -97,14 +98,7 @@ fn profile(args: &Pack) -> ProfileChoice {
 
 /// `--force` must not replace what is being packed.
 pub(super) fn refuse_source(args: &Pack, source: &dyn FrameSource) -> Result<()> {
-    match source.acquisition().members.iter().find(|m| opened::same_file(&m.path, &args.dest)) {
-        None => Ok(()),
-        Some(_) => Err(Error::new(
-            CliCode::DestinationIsSource,
-            format!("`{}` is part of the source", args.dest.display()),
-        )
-        .with("path", args.dest.display().to_string())),
-    }
+    refuse_any(source.acquisition().members.iter().map(|m| m.path.as_path()), &args.dest)
 }
 
 fn logical_bytes(source: &dyn FrameSource) -> u64 {

@@ -1,14 +1,16 @@
 //! What every result says of the numbers it was made from: which source, who read it, what is recorded of its
 //! calibration and where, and which checks its bytes passed. Only what is known stands there.
 
-use super::opened::pack_step;
+use super::opened::{pack_step, same_file};
+use crate::CliCode;
 use crate::context::Context;
 use crate::describe;
 use crate::printer::hex;
 use crate::results::{Made, Shown, Target};
 use serde_json::{Map, Value, json};
+use std::path::Path;
 use stempack::{
-    Acquisition, Background, Dark, DetectorCalibration, Digest, Exclusions, FrameSource, MemberDigest,
+    Acquisition, Background, Dark, DetectorCalibration, Digest, Error, Exclusions, FrameSource, MemberDigest,
     Opened, PackFile, QemFile, Quantity, Result, sha256_file, source_identity,
 };
 
@@ -40,11 +42,25 @@ impl Provenance {
         show: impl FnOnce() -> Shown,
         context: &Context,
     ) -> Result<()> {
+        target.destinations().try_for_each(|path| self.refuse_source(path))?;
         let facts = self.complete(said, context)?;
         let mut document = target.write(made, schema, &facts, show)?;
         document.extend(facts);
         print(schema, document, text, context);
         Ok(())
+    }
+
+    /// A result never replaces what it is made from, not even when it may replace a file.
+    pub(crate) fn refuse_source(&self, output: &Path) -> Result<()> {
+        let members: Vec<&Path> = match &self.what {
+            Opened::Pack(pack) => vec![pack.path()],
+            Opened::Qem(file) => vec![file.path()],
+            Opened::Original(source) => {
+                source.acquisition().members.iter().map(|m| m.path.as_path()).collect()
+            }
+        };
+        let dark = self.dark.as_ref().map(|d| d.source.as_path());
+        refuse_any(members.into_iter().chain(dark), output)
     }
 
     /// Prints the document of a result that was written already.
@@ -108,6 +124,18 @@ impl Provenance {
 fn print(schema: &str, document: Map<String, Value>, text: &str, context: &Context) {
     let output = document.get("output").and_then(Value::as_str).unwrap_or_default().to_owned();
     context.printer.result(schema, Value::Object(document), || format!("{output}: {text}\n"));
+}
+
+/// Refuses an output that is one of these files.
+pub(crate) fn refuse_any<'a>(files: impl IntoIterator<Item = &'a Path>, output: &Path) -> Result<()> {
+    match files.into_iter().find(|file| same_file(file, output)) {
+        None => Ok(()),
+        Some(_) => Err(Error::new(
+            CliCode::DestinationIsSource,
+            format!("`{}` is part of the source", output.display()),
+        )
+        .with("path", output.display().to_string())),
+    }
 }
 
 /// What results say of a dark.

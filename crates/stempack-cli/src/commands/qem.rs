@@ -239,7 +239,7 @@ fn recorded_identity(file: &QemFile) -> Option<String> {
 /// The document of `info`.
 pub(super) fn info(file: &QemFile, context: &Context) -> Outcome {
     let (info, a) = (file.info(), file.acquisition());
-    let document = json!({
+    let mut document = json!({
         "path": file.path().display().to_string(),
         "profile": "qem",
         "codec": info.codec.as_str(),
@@ -264,6 +264,9 @@ pub(super) fn info(file: &QemFile, context: &Context) -> Outcome {
         "overrides": crate::describe::quantities(file.overrides()),
         "bright_field_disk": Value::Null,
     });
+    if let Some(identity) = file.tensor_identity() {
+        document["tensor_identity_sha256"] = identity.to_hex().into();
+    }
     context.printer.result("stempack.info/1", document, || text(file, false));
     Outcome::Done
 }

@@ -20,6 +20,7 @@ pub(crate) fn run(args: &Unpack, context: &Context) -> Result<Outcome> {
     // Found out before any work: an existing file, a folder that cannot be written.
     drop(Output::create(&args.output, args.force)?);
     let opened = opened::open_frames(&args.input, None, context)?;
+    opened.provenance().refuse_source(&args.output)?;
     let products = opened.products();
     let scan = products.shape().scan;
     let region = match &args.region {
@@ -27,7 +28,15 @@ pub(crate) fn run(args: &Unpack, context: &Context) -> Result<Outcome> {
         None => ScanRegion::whole(scan),
     };
     let values = if args.working { Values::Working } else { Values::Raw };
-    let done = unpack_npy(products, &region, values, &args.output, args.force, context.task())?;
+    let whole = region == ScanRegion::whole(scan);
+    let recorded = opened.what().recorded_sha256(values).filter(|_| whole);
+    if let (stempack::Opened::Pack(pack), Values::Working, true, None) =
+        (opened.what(), values, whole, recorded)
+    {
+        // Older files record a digest of the raw samples alone.
+        pack.check_raw(context.task())?;
+    }
+    let done = unpack_npy(products, &region, values, recorded, &args.output, args.force, context.task())?;
     let mut said = Map::new();
     said.insert("output".into(), args.output.display().to_string().into());
     said.insert("shape".into(), json!(done.shape));
@@ -40,7 +49,7 @@ pub(crate) fn run(args: &Unpack, context: &Context) -> Result<Outcome> {
     let whole = rows == (0..scan.rows()) && cols == (0..scan.cols());
     if whole && !args.working && done.sample == SampleType::F32 {
         let identity = tensor_identity(products.shape(), &Digest(done.logical_sha256));
-        said.insert("tensor_identity".into(), identity.to_hex().into());
+        said.insert("tensor_identity_sha256".into(), identity.to_hex().into());
     }
     said.insert("output_bytes".into(), done.file_bytes.into());
     let text = format!(

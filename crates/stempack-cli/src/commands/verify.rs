@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Verify, context: &Context) -> Result<Outcome> {
     let evidence = Evidence {
         sha256: args.expect_sha256.map(|s| Digest(s.0)),
         receipt: args.receipt.clone(),
-        ..Evidence::default()
+        raw_digest: true,
     };
     let mut report = stempack::verify(&pack, &evidence, context.task())?;
     if args.require_seal && !report.sealed {

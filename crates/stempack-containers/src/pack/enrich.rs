@@ -10,6 +10,7 @@ use super::manifest::Manifest;
 use super::open::PackFile;
 use super::prelude;
 use super::receipt::{self, receipt_path};
+use super::verify::{Evidence, verify};
 use crate::digest::{Hasher, sha256_file};
 use crate::publish::{Draft, refuse_existing};
 use crate::{ContainerCode, Digest};
@@ -72,6 +73,16 @@ pub fn enrich(
             format!("`{}` hashes to {found}, expected {expected}", pack.path().display()),
         ));
     }
+    // A sealed copy of damaged data would be worse than none.
+    let evidence = Evidence { raw_digest: true, ..Evidence::default() };
+    let report = verify(pack, &evidence, task)?;
+    let of_samples = |name| ["decoded", "working", "raw", "envelope"].contains(&name);
+    if let Some(check) = report.checks.iter().find(|c| !c.ok && of_samples(c.name)) {
+        return Err(Error::new(
+            ContainerCode::DigestMismatch,
+            format!("`{}`: {}", pack.path().display(), check.detail),
+        ));
+    }
     let mut object = pack.manifest().object.clone();
     if let Some(values) = &enrichment.raw_values {
         add_raw_values(pack, values, &mut object)?;
@@ -79,7 +90,6 @@ pub fn enrich(
     if let Some(calibration) = &enrichment.calibration {
         object.insert("detector_calibration".into(), calibration.to_json(pack.source_identity()));
     }
-    // Every shard is authenticated, whatever is added: a sealed copy of damaged data would be worse than none.
     let proof = Manifest::parse(object.clone(), &pack.index)?;
     let decoder = match enrichment.raw_values {
         Some(_) => Some(pack.decoder_of(&proof, FrameKind::Raw)?),

@@ -1,5 +1,6 @@
 //! The binary index: geometry, exclusions, source identity and one 96-byte record per shard.
 
+use super::prepared::Stored;
 use crate::{ContainerCode, Digest};
 use stempack_codecs::pack_u8::{NibbleWidths, header_words_per_pixel};
 use stempack_codecs::shard::{MAX_PAYLOAD_WORDS, Profile};
@@ -310,43 +311,54 @@ fn check_exclusions(profile: Profile, excluded: &[u32], detector: DetectorShape)
     Ok(())
 }
 
-/// Checks that every data range lies in the file behind `metadata_end` and that none overlap.
-pub(super) fn check_ranges(shards: &[ShardRecord], metadata_end: u64, file_bytes: u64) -> Result<()> {
-    let mut ranges = Vec::with_capacity(3 * shards.len());
-    for (ordinal, r) in shards.iter().enumerate() {
-        for (what, offset, bytes) in [
-            ("payload", r.payload_offset, r.payload_bytes),
-            ("lengths", r.lengths_offset, r.lengths_bytes),
-            ("widths", r.widths_offset, r.widths_bytes),
-        ] {
-            if bytes == 0 {
-                continue;
+/// Checks that every data range lies in the file behind `metadata_end` and that none overlap, those `beside` the shards
+/// included.
+pub(super) fn check_ranges(
+    shards: &[ShardRecord],
+    beside: &[Stored],
+    metadata_end: u64,
+    file_bytes: u64,
+) -> Result<()> {
+    let of_shards = shards.iter().enumerate().flat_map(|(ordinal, r)| {
+        [
+            (Some(ordinal), "payload", r.payload_offset, r.payload_bytes),
+            (Some(ordinal), "lengths", r.lengths_offset, r.lengths_bytes),
+            (Some(ordinal), "widths", r.widths_offset, r.widths_bytes),
+        ]
+    });
+    let of_file = beside.iter().map(|s| (None, s.what, s.offset, s.bytes));
+    let mut ranges = Vec::with_capacity(3 * shards.len() + beside.len());
+    for (shard, what, offset, bytes) in of_shards.chain(of_file).filter(|range| range.3 > 0) {
+        let bad = |why: String| {
+            let error = Error::new(ContainerCode::Range, format!("{what} at {offset}, {bytes} bytes, {why}"));
+            match shard {
+                Some(ordinal) => error.at(format_args!("shard {ordinal}")).with("shard", ordinal),
+                None => error,
             }
-            let bad = |why: String| {
-                Error::new(
-                    ContainerCode::Range,
-                    format!("shard {ordinal}: {what} at {offset}, {bytes} bytes, {why}"),
-                )
-                .with("shard", ordinal)
-            };
-            if bytes > file_bytes || offset > file_bytes - bytes {
-                return Err(bad(format!("lies outside the file of {file_bytes} bytes")));
-            }
-            if offset < metadata_end {
-                return Err(bad(format!("lies inside the user block that ends at {metadata_end}")));
-            }
-            ranges.push((offset, bytes, ordinal, what));
+        };
+        if bytes > file_bytes || offset > file_bytes - bytes {
+            return Err(bad(format!("lies outside the file of {file_bytes} bytes")));
         }
+        if offset < metadata_end {
+            return Err(bad(format!("lies inside the user block that ends at {metadata_end}")));
+        }
+        ranges.push((offset, bytes, shard, what));
     }
     ranges.sort_unstable();
     for pair in ranges.windows(2) {
         let [(offset, bytes, a, what_a), (next, _, b, what_b)] = [pair[0], pair[1]];
         if offset + bytes > next {
+            let named = |what: &str, shard: Option<usize>| match shard {
+                Some(ordinal) => format!("{what} of shard {ordinal}"),
+                None => what.to_owned(),
+            };
             return Err(Error::new(
                 ContainerCode::Range,
                 format!(
-                    "{what_a} of shard {a} ends at {} and overlaps {what_b} of shard {b} at {next}",
-                    offset + bytes
+                    "{} ends at {} and overlaps {} at {next}",
+                    named(what_a, a),
+                    offset + bytes,
+                    named(what_b, b)
                 ),
             ));
         }

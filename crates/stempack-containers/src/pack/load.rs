@@ -159,7 +159,21 @@ impl PackFile {
                 format!("bitstream hashes to {digest}, the index says {}", shard.record.decoded_sha256),
             ));
         }
-        let Opened { max_widths, tables_sha256, .. } = shard;
+        let Opened { ordinal, max_widths, tables_sha256, .. } = shard;
+        let claims = self.manifest().shards.get(ordinal).cloned().unwrap_or_default();
+        if let Some(expected) = claims.widths_sha256.filter(|&expected| expected != tables_sha256) {
+            return Err(Error::new(
+                ContainerCode::DigestMismatch,
+                format!("widths hash to {tables_sha256}, the manifest says {expected}"),
+            ));
+        }
+        let widest = u64::from(max_widths.iter().copied().max().unwrap_or(0));
+        if let Some(expected) = claims.maximum_width.filter(|&expected| expected != widest) {
+            return Err(Error::new(
+                ContainerCode::Disagreement,
+                format!("the largest width is {widest}, the manifest says {expected}"),
+            ));
+        }
         if index.profile == Profile::U16 && self.manifest().working == WorkingType::U8 {
             self.check_label(&max_widths)?;
         }
@@ -186,11 +200,9 @@ impl PackFile {
 
     /// A u16-profile file labelled `uint8` may exceed eight bits only at excluded pixels.
     fn check_label(&self, max_widths: &[u8]) -> Result<()> {
-        match max_widths
-            .iter()
-            .enumerate()
-            .find(|(pixel, width)| **width > 8 && !self.index.excluded.contains(&(*pixel as u32)))
-        {
+        let mut excluded = vec![false; max_widths.len()];
+        self.index.excluded.iter().for_each(|&pixel| excluded[pixel as usize] = true);
+        match max_widths.iter().enumerate().find(|&(pixel, &width)| width > 8 && !excluded[pixel]) {
             None => Ok(()),
             Some((pixel, width)) => Err(Error::new(
                 ContainerCode::LabelConflict,
@@ -289,6 +301,10 @@ impl FrameDecoder {
         let (excluded, values) = constants.iter().copied().unzip();
         let fill = Fill::Values(values);
         FrameDecoder { kind: FrameKind::Raw, sample, excluded, fill, unpack: Unpack::detect() }
+    }
+    /// The same frames in samples of another type, which must hold them.
+    pub(super) fn giving(self, sample: SampleType) -> Self {
+        FrameDecoder { sample, ..self }
     }
     /// Raw or working.
     pub fn kind(&self) -> FrameKind {

@@ -83,6 +83,19 @@ pub struct SourceNote {
     pub excluded_raw_values: Option<Vec<u32>>,
 }
 
+/// What the optional shard table of the u16 profile records beyond the index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShardClaims {
+    /// SHA-256 of all stored bytes of the shard, gaps included.
+    pub envelope_sha256: Option<Digest>,
+    /// SHA-256 of the stored payload.
+    pub payload_sha256: Option<Digest>,
+    /// SHA-256 of the widths.
+    pub widths_sha256: Option<Digest>,
+    /// Largest width.
+    pub maximum_width: Option<u64>,
+}
+
 /// The validated manifest.
 #[derive(Clone, Debug)]
 pub struct Manifest {
@@ -98,8 +111,10 @@ pub struct Manifest {
     pub working_sha256: Option<Digest>,
     /// SHA-256 of the source's whole mask.
     pub detector_mask_sha256: Option<Digest>,
-    /// Digest per shard of all its stored bytes, where recorded.
-    pub envelopes: Vec<Option<Digest>>,
+    /// Sample type of the stream that [`Self::working_sha256`] is the digest of.
+    pub working_hashed_as: SampleType,
+    /// What the shard table says beyond the index, for every shard; empty without a table.
+    pub shards: Vec<ShardClaims>,
     /// Bright-field disk and rotation.
     pub calibration: Option<DetectorCalibration>,
     /// What the source was, when it was not u16.
@@ -156,7 +171,8 @@ impl Manifest {
             source_raw_logical_sha256: keys.optional_digest("source_raw_logical_sha256")?,
             working_sha256: keys.optional_digest("working_logical_sha256")?,
             detector_mask_sha256: keys.optional_digest("detector_mask_sha256")?,
-            envelopes: Vec::new(),
+            working_hashed_as: SampleType::U16,
+            shards: Vec::new(),
             calibration: DetectorCalibration::parse(object, index.source_identity, index.shape.detector)?,
             source_note: source_note(&keys, index)?,
             object: object.clone(),
@@ -204,7 +220,7 @@ impl Manifest {
             None if constants => RawAccess::ExtensionConstants,
             None => RawAccess::MaskAppliedOnly,
         };
-        manifest.envelopes = shard_table(&keys, index)?;
+        manifest.shards = shard_table(&keys, index)?;
         Ok(manifest)
     }
 
@@ -215,7 +231,7 @@ impl Manifest {
         let digest_key = match index.nibbles {
             NibbleWidths::Literal => {
                 keys.exactly("working_dtype", "uint8")?;
-                manifest.working = WorkingType::U8;
+                (manifest.working, manifest.working_hashed_as) = (WorkingType::U8, SampleType::U8);
                 "prepared_uint8_sha256"
             }
             NibbleWidths::Escape16 => {
@@ -250,14 +266,45 @@ impl Manifest {
         keys.exactly("working_dtype", "uint8")?;
         keys.exactly_u64("scan_tile", 32, ContainerCode::Disagreement)?;
         keys.exactly("payload_codec", "direct-bitpacked-u32")?;
+        // Not required of this form, but what is there must not contradict.
+        for key in ["scan_bin", "detector_bin"].into_iter().filter(|key| keys.get(key).is_some()) {
+            keys.exactly_u64(key, 1, ContainerCode::ManifestValue)?;
+        }
+        if keys.get("crop").is_some() {
+            keys.null("crop")?;
+        }
+        if keys.get("working_value_definition").is_some() {
+            keys.exactly("working_value_definition", WORKING_U8)?;
+        }
         Ok(Manifest {
             working: WorkingType::U8,
+            working_hashed_as: SampleType::U8,
             raw_access: RawAccess::ExternalAudit,
             raw_values: None,
             working_sha256,
             source_note: None,
             ..Self::parse_common(object, index)?
         })
+    }
+}
+
+impl Manifest {
+    /// SHA-256 of the stream of working samples of the type [`Self::working`], where one is recorded or follows from
+    /// that of the raw stream.
+    pub fn working_digest(&self) -> Option<Digest> {
+        let sample = self.working.sample_type();
+        let raw = (self.raw_access == RawAccess::NoExclusions && sample == SampleType::U16)
+            .then_some(self.source_raw_logical_sha256)
+            .flatten();
+        self.working_sha256.filter(|_| self.working_hashed_as == sample).or(raw)
+    }
+
+    /// SHA-256 of the raw stream in the source's own width, where it is recorded.
+    pub fn raw_digest(&self) -> Option<Digest> {
+        match &self.source_note {
+            Some(note) => Some(note.logical_sha256),
+            None => self.source_raw_logical_sha256,
+        }
     }
 }
 
@@ -381,10 +428,10 @@ fn source_note(keys: &Keys<'_>, index: &Index) -> Result<Option<SourceNote>> {
     Ok(Some(SourceNote { sample, logical_sha256: keys.digest("logical_sha256")?, excluded_raw_values }))
 }
 
-/// The optional u16 shard table must repeat the binary records; returns the envelope digests it may carry.
-fn shard_table(keys: &Keys<'_>, index: &Index) -> Result<Vec<Option<Digest>>> {
+/// The optional u16 shard table must repeat the binary records; returns what else it says.
+fn shard_table(keys: &Keys<'_>, index: &Index) -> Result<Vec<ShardClaims>> {
     if keys.get("shards").is_none() {
-        return Ok(vec![None; index.shards.len()]);
+        return Ok(Vec::new());
     }
     let table = keys.list("shards")?;
     if table.len() != index.shards.len() {
@@ -434,7 +481,17 @@ fn shard_table(keys: &Keys<'_>, index: &Index) -> Result<Vec<Option<Digest>>> {
                 )
                 .with("shard", ordinal));
             }
-            keys.optional_digest("encoded_envelope_sha256")
+            let present = |key: &str| keys.get(key).is_some();
+            if present("scan_count") {
+                keys.exactly_u64("scan_count", index.scans_per_shard as u64, ContainerCode::Disagreement)
+                    .map_err(|e| e.at(format_args!("shard {ordinal}")).with("shard", ordinal))?;
+            }
+            Ok(ShardClaims {
+                envelope_sha256: keys.optional_digest("encoded_envelope_sha256")?,
+                payload_sha256: keys.optional_digest("payload_compressed_sha256")?,
+                widths_sha256: keys.optional_digest("descriptor_widths_sha256")?,
+                maximum_width: present("maximum_width").then(|| keys.u64("maximum_width")).transpose()?,
+            })
         })
         .collect()
 }

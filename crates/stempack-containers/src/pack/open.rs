@@ -4,13 +4,15 @@ use super::index::{Index, ShardRecord, check_ranges};
 use super::load_times::LoadTimes;
 use super::manifest::Manifest;
 use super::prelude::{self, Prelude};
+use super::prepared::Prepared;
 use crate::json;
+use crate::unchanged::open_regular;
 use crate::{ContainerCode, Digest};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use stempack_codecs::shard::Profile;
-use stempack_model::{Error, Exclusions, MaskOrigin, Result, Shape4};
+use stempack_model::{Error, Exclusions, MaskOrigin, ModelCode, Result, Shape4, Task};
 
 /// An opened pack whose metadata is valid. Shards are validated and authenticated when they are loaded.
 #[derive(Debug)]
@@ -20,6 +22,7 @@ pub struct PackFile {
     bytes: u64,
     pub(super) index: Index,
     manifest: Manifest,
+    pub(super) prepared: Prepared,
     pub(super) times: LoadTimes,
     /// End of the user block, before which no data lies.
     pub(super) user_block_bytes: u64,
@@ -49,7 +52,7 @@ impl PackFile {
     /// # Errors
     /// `not_a_pack`, and the codes of [`ContainerCode`] that say what contradicts what.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+        let file = open_regular(path)?;
         let bytes = file.metadata().map_err(|e| Error::io("stat", path, e))?.len();
         let in_file =
             |e: Error| e.at(format_args!("`{}`", path.display())).with("path", path.display().to_string());
@@ -83,10 +86,22 @@ impl PackFile {
         drop(text);
         let index = Index::parse(&read(prelude.index_offset.into(), prelude.index_bytes as usize)?)?;
         let user_block_bytes = user_block_end(&file, bytes, &prelude, &index);
-        check_ranges(&index.shards, user_block_bytes, bytes)?;
+        check_ranges(&index.shards, &[], user_block_bytes, bytes)?;
         let manifest = Manifest::parse(object, &index)?;
+        let prepared = Prepared::parse(&manifest, &index)?;
+        let beside: Vec<_> = prepared.ranges().copied().collect();
+        check_ranges(&index.shards, &beside, user_block_bytes, bytes)?;
         let times = LoadTimes::default();
-        Ok(PackFile { path: path.to_owned(), file, bytes, index, manifest, times, user_block_bytes })
+        Ok(PackFile {
+            path: path.to_owned(),
+            file,
+            bytes,
+            index,
+            manifest,
+            prepared,
+            times,
+            user_block_bytes,
+        })
     }
 
     /// Path as opened.
@@ -144,13 +159,38 @@ impl PackFile {
         self.index.shards.iter().map(|s| s.decoded_bytes + s.widths_bytes + bases).sum()
     }
 
+    /// What remains of the task's memory budget while the largest shard is being loaded.
+    ///
+    /// # Errors
+    /// `over_budget` when it does not hold that shard.
+    pub(super) fn room_beside_a_shard(&self, task: &Task) -> Result<u64> {
+        let staged = |s: &ShardRecord| match self.index.profile {
+            Profile::U16 => s.payload_bytes + s.lengths_bytes + 4 * self.index.shape.detector.pixels() as u64,
+            Profile::U8 => 0,
+        };
+        let bytes = |s: &ShardRecord| s.decoded_bytes + s.widths_bytes + staged(s);
+        let needed = self.index.shards.iter().map(bytes).max().unwrap_or(0);
+        task.memory_budget().checked_sub(needed).ok_or_else(|| {
+            Error::new(
+                ModelCode::OverBudget,
+                format!(
+                    "one shard takes up to {needed} bytes of memory, the budget is {}",
+                    task.memory_budget()
+                ),
+            )
+            .hint("allow more with --max-memory")
+            .with("needed_bytes", needed)
+        })
+    }
+
     pub(super) fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(into, offset).map_err(|e| Error::io("read", &self.path, e))
     }
 }
 
 /// End of the HDF5 user block, inside which no data may lie. The superblock's signature tells it; in a file without
-/// one it is taken to be the largest power of two at which the first payload can begin.
+/// one it is taken to be the largest power of two at which the first payload can begin, unless tables that lie before the
+/// payload begin at a smaller one or reach across it.
 fn user_block_end(file: &File, file_bytes: u64, prelude: &Prelude, index: &Index) -> u64 {
     const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
     // An offset past the end of the file is refused by the range check that follows.
@@ -166,6 +206,16 @@ fn user_block_end(file: &File, file_bytes: u64, prelude: &Prelude, index: &Index
             last = at;
         }
         at *= 2;
+    }
+    let tables = || {
+        let of = |s: &ShardRecord| [(s.lengths_offset, s.lengths_bytes), (s.widths_offset, s.widths_bytes)];
+        index.shards.iter().flat_map(of).filter(|&(offset, bytes)| bytes > 0 && offset >= prelude.index_end())
+    };
+    let before = |end: u64, (offset, bytes): (u64, u64)| {
+        offset < end && (offset.is_power_of_two() || bytes > end - offset)
+    };
+    while last > 0 && tables().any(|range| before(last, range)) {
+        last /= 2;
     }
     last.max(prelude.index_end())
 }

@@ -126,6 +126,9 @@ pub fn pack(
     let (written, (members, authenticated)) = beside_digests(source, task, encode)?;
     let source_identity = identity::source_identity(&members);
     let written = written.of_source(source_identity);
+    // A container that is packed again must still give what it was made from.
+    let read = written.streams.original.or(written.streams.raw);
+    identity::as_recorded(source, read)?;
     let packed = clock.elapsed();
     let facts = Facts {
         acquisition,
@@ -208,7 +211,7 @@ fn beside_digests<T>(
 pub(super) fn publish_pair(container: Draft, receipt: Draft, force: bool) -> Result<()> {
     let container_file = container.destination().to_owned();
     let receipt_file = receipt.destination().to_owned();
-    let before = if force { std::fs::read(&receipt_file).ok() } else { None };
+    let before = if force && receipt_file.is_file() { std::fs::read(&receipt_file).ok() } else { None };
     container.sync()?;
     receipt.sync()?;
     receipt.rename(force)?;

@@ -1,9 +1,12 @@
 //! The receipt of a production: what was packed from what, and the digests that seal the result.
 
+use super::open::PackFile;
 use crate::json::{Keys, Object};
+use crate::unchanged::open_regular;
 use crate::{ContainerCode, Digest};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use stempack_model::{Error, Result};
 
@@ -72,10 +75,61 @@ impl Receipt {
                 format!("receipt `{}` has {bytes} bytes, limit is {MAX_BYTES}", path.display()),
             ));
         }
-        let text = std::fs::read(path).map_err(|e| Error::io("read", path, e))?;
+        let mut text = Vec::new();
+        open_regular(path)?.take(MAX_BYTES).read_to_end(&mut text).map_err(|e| Error::io("read", path, e))?;
         Self::parse(&text).map_err(|e| {
             Error::new(ContainerCode::Receipt, format!("receipt `{}`: {}", path.display(), e.message()))
                 .with("path", path.display().to_string())
+        })
+    }
+
+    /// What the receipt says of the container that the container contradicts. A key that is missing says nothing.
+    pub(super) fn contradiction(&self, pack: &PackFile) -> Option<String> {
+        let (manifest, per_shard) = (pack.manifest(), pack.scans_per_shard());
+        let hex = |digest: Option<Digest>| digest.map_or(Value::Null, |d| d.to_hex().into());
+        let facts = [
+            ("outputBytes", json!(pack.bytes())),
+            ("sourceIdentitySHA256", hex(Some(pack.source_identity()))),
+            ("formatSchema", json!(FORMAT_SCHEMA)),
+            ("encodingProfile", json!(pack.profile().encoding_profile())),
+            ("sourceShape", json!(pack.shape().dims())),
+            ("workingDtype", json!(manifest.working.sample_type().as_str())),
+            ("scanTile", json!(pack.profile().tile_scans())),
+            ("scansPerShard", json!(per_shard)),
+            ("shardCount", json!(pack.shards().len())),
+            ("scanBin", json!(1)),
+            ("detectorBin", json!(1)),
+            ("badPixelIndices", json!(pack.excluded())),
+            ("sourceRawLogicalSHA256", hex(manifest.source_raw_logical_sha256)),
+            ("workingLogicalSHA256", hex(manifest.working_sha256)),
+            ("detectorMaskIdentitySHA256", hex(manifest.detector_mask_sha256)),
+        ];
+        let wrong = |object: &Object, facts: &[(&str, Value)]| {
+            facts.iter().find_map(|(key, expected)| match object.get(*key) {
+                Some(found) if !expected.is_null() && found != expected => {
+                    Some(format!("says that {key} is {found}, it is {expected}"))
+                }
+                _ => None,
+            })
+        };
+        if let Some(wrong) = wrong(&self.object, &facts) {
+            return Some(wrong);
+        }
+        let shards = self.object.get("shards").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        if shards.len() != pack.shards().len() {
+            return Some(format!("lists {} shards, there are {}", shards.len(), pack.shards().len()));
+        }
+        shards.iter().zip(pack.shards()).enumerate().find_map(|(ordinal, (shard, record))| {
+            let facts = [
+                ("ordinal", json!(ordinal)),
+                ("firstScan", json!(ordinal * per_shard)),
+                ("scanCount", json!(per_shard)),
+                ("payloadBytes", json!(record.payload_bytes)),
+                ("payloadSHA256", hex(Some(record.decoded_sha256))),
+                ("headerBytes", json!(record.widths_bytes)),
+            ];
+            let wrong = wrong(shard.as_object()?, &facts)?;
+            Some(format!("{wrong}, of shard {ordinal}"))
         })
     }
 

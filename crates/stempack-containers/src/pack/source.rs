@@ -51,13 +51,14 @@ impl PackSource {
         Ok(PackSource { identity, pack, acquisition: a, decoder, kept: Mutex::new(None) })
     }
 
-    fn shard(&self, ordinal: usize) -> Result<Arc<LoadedShard>> {
+    fn shard(&self, ordinal: usize, task: &Task) -> Result<Arc<LoadedShard>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         match &*kept {
             Some((at, shard)) if *at == ordinal => Ok(shard.clone()),
             _ => {
                 // The old one goes before the new one comes: one shard is what the budget was made for.
                 *kept = None;
+                self.pack.room_beside_a_shard(task)?;
                 let shard = Arc::new(self.pack.load_shard(ordinal)?);
                 *kept = Some((ordinal, shard.clone()));
                 Ok(shard)
@@ -132,7 +133,7 @@ impl FrameSource for PackSource {
             task.check()?;
             let per_shard = self.pack.scans_per_shard();
             let (ordinal, skip) = (next / per_shard, next % per_shard);
-            let loaded = self.shard(ordinal)?;
+            let loaded = self.shard(ordinal, task)?;
             let scans = (loaded.shard.scans() - skip).min(stop as usize - next);
             let offset = (next - first_frame as usize) * pixels;
             let out = into.reborrow().split_at(offset).1.split_at(scans * pixels).0;
@@ -155,5 +156,9 @@ impl FrameSource for PackSource {
 
     fn check_unchanged(&self) -> Result<()> {
         self.identity.check(self.pack.path())
+    }
+
+    fn recorded_sha256(&self) -> Option<[u8; 32]> {
+        self.pack.manifest().raw_digest().map(|d| d.0)
     }
 }

@@ -1,12 +1,16 @@
 //! Verification: which evidence was checked, by name, and whether it agrees.
 
-use super::load::{FrameKind, LoadedShard};
+use super::load::{FrameDecoder, FrameKind, LoadedShard};
+use super::manifest::ShardClaims;
 use super::open::PackFile;
 use super::receipt::{Receipt, receipt_path};
 use crate::digest::{Hasher, sha256_file};
 use crate::{ContainerCode, Digest};
+use rayon::prelude::*;
 use std::path::PathBuf;
-use stempack_model::{Error, FrameSource, Kind, Result, Samples, SamplesRef, Task, with_samples};
+use stempack_model::{
+    Error, FrameSource, Kind, ModelCode, Result, SampleType, Samples, SamplesRef, Task, with_samples,
+};
 
 /// What the caller brings. Only this seals a file; a receipt that merely lies beside it does not.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +26,7 @@ pub struct Evidence {
 /// One named check.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// Stable name: `structure`, `decoded`, `working`, `raw`, `envelope`, `whole-file`, `receipt`, `receipt-headers`,
+    /// Stable name: `structure`, `decoded`, `working`, `raw`, `envelope`, `prepared`, `whole-file`, `receipt`, `receipt-headers`,
     /// `receipt-beside`, `against-identity`, `against-values`, `against-logical`.
     pub name: &'static str,
     /// Whether it agrees.
@@ -81,6 +85,13 @@ pub fn verify(pack: &PackFile, evidence: &Evidence, task: &Task) -> Result<Verif
     let receipt = evidence.receipt.as_deref().map(Receipt::read).transpose()?;
     whole_file(pack, evidence, receipt.as_ref(), &mut report, task)?;
     shards(pack, evidence, receipt.as_ref(), &mut report, task)?;
+    if report.ok()
+        && let Some(outcome) = pack.check_prepared(task)?
+    {
+        let detail = outcome.as_ref().err().cloned();
+        let agree = "prepared moments and images are those of the shards";
+        report.push("prepared", outcome.is_ok(), detail.unwrap_or_else(|| agree.to_owned()));
+    }
     if !report.sealed {
         report.not_authenticated.push(match pack.profile() {
             stempack_codecs::shard::Profile::U8 => {
@@ -117,11 +128,11 @@ fn whole_file(
     }
     if let Some(receipt) = receipt {
         report.compare("receipt", "SHA-256 of the file", digest, receipt.output_sha256);
-        let same = receipt.source_identity == pack.source_identity() && receipt.output_bytes == pack.bytes();
-        if !same {
-            report.push("receipt", false, "the receipt is of another source or another size");
+        let contradiction = receipt.contradiction(pack);
+        agrees.push(digest == receipt.output_sha256 && contradiction.is_none());
+        if let Some(contradiction) = contradiction {
+            report.push("receipt", false, format!("the receipt {contradiction}"));
         }
-        agrees.push(digest == receipt.output_sha256 && same);
     }
     report.sealed = !agrees.is_empty() && agrees.iter().all(|&a| a);
     beside_check(pack, beside, Some(digest), report);
@@ -139,11 +150,16 @@ fn beside_check(
         (None, _) => report.not_authenticated.push("production (no receipt lies beside the file)"),
         (Some(Err(e)), _) => report.push("receipt-beside", false, e.message().to_owned()),
         (Some(Ok(receipt)), digest) => {
-            let same = digest == Some(receipt.output_sha256)
-                && receipt.output_bytes == pack.bytes()
-                && receipt.source_identity == pack.source_identity();
-            let detail = if same { "consistent with the file" } else { "contradicts the file" };
-            report.push("receipt-beside", same, detail);
+            let contradiction = match digest {
+                Some(digest) if digest != receipt.output_sha256 => Some("is of another file".to_owned()),
+                _ => receipt.contradiction(pack),
+            };
+            let detail = contradiction.as_ref().map(|c| format!("contradicts the file: it {c}"));
+            report.push(
+                "receipt-beside",
+                detail.is_none(),
+                detail.unwrap_or_else(|| "consistent with the file".to_owned()),
+            );
         }
     }
 }
@@ -156,14 +172,8 @@ fn shards(
     task: &Task,
 ) -> Result<()> {
     let manifest = pack.manifest();
-    let working = pack.decoder(FrameKind::Working)?;
-    let raw = (evidence.raw_digest && manifest.raw_access.is_exact())
-        .then(|| pack.decoder(FrameKind::Raw))
-        .transpose()?;
-    let mut streams = Streams {
-        working: manifest.working_sha256.map(|_| Hasher::default()),
-        raw: raw.as_ref().map(|_| Hasher::default()),
-    };
+    let mut streams = streams(pack, evidence, report)?;
+    let room = pack.room_beside_a_shard(task)? / streams.len().max(1) as u64;
     let mut headers_differ = Vec::new();
     task.begin("verify shards", pack.resident_bytes());
     for (ordinal, record) in pack.shards().iter().enumerate() {
@@ -182,14 +192,20 @@ fn shards(
         {
             headers_differ.push(ordinal);
         }
-        streams.feed(&loaded, &working, raw.as_ref(), task)?;
-        if let Some(Some(expected)) = manifest.envelopes.get(ordinal) {
-            let found = pack.envelope(ordinal)?;
-            if found != *expected {
+        streams
+            .par_iter_mut()
+            .try_for_each(|s| hash_frames(&loaded, &s.decoder, &mut s.hasher, room, task))?;
+        let claims = manifest.shards.get(ordinal).cloned().unwrap_or_default();
+        for (what, expected, payload) in
+            [("", claims.envelope_sha256, false), ("payload ", claims.payload_sha256, true)]
+        {
+            let Some(expected) = expected else { continue };
+            let found = if payload { pack.stored_payload(ordinal)? } else { pack.envelope(ordinal)? };
+            if found != expected {
                 report.push(
                     "envelope",
                     false,
-                    format!("shard {ordinal}: {found}, the manifest says {expected}"),
+                    format!("shard {ordinal}: {what}{found}, the manifest says {expected}"),
                 );
             }
         }
@@ -197,7 +213,8 @@ fn shards(
     }
     task.finish();
     report.push("decoded", true, format!("{} bitstream digests", pack.shards().len()));
-    if manifest.envelopes.iter().any(Option::is_some) && report.checks.iter().all(|c| c.name != "envelope") {
+    let claimed = |c: &ShardClaims| c.envelope_sha256.is_some() || c.payload_sha256.is_some();
+    if manifest.shards.iter().any(claimed) && report.checks.iter().all(|c| c.name != "envelope") {
         report.push("envelope", true, "stored bytes of every shard that records a digest");
     }
     if receipt.is_some() {
@@ -206,56 +223,90 @@ fn shards(
             Some(first) => format!("headers of {} shards differ, first shard {first}", headers_differ.len()),
         };
         report.push("receipt-headers", headers_differ.is_empty(), detail);
+        // A receipt that is wrong in one thing vouches for nothing.
+        report.sealed &= headers_differ.is_empty();
     }
-    if let (Some(hasher), Some(expected)) = (streams.working, manifest.working_sha256) {
-        report.compare("working", "working array", hasher.finish(), expected);
-    } else {
-        report.not_authenticated.push("working array (the manifest has no digest of it)");
-    }
-    if let Some(hasher) = streams.raw {
-        let found = hasher.finish();
-        // Sources of another width carry the digest of their own stream beside the widened one.
-        let own = manifest.source_note.as_ref().map(|n| n.logical_sha256);
-        match own.or(manifest.source_raw_logical_sha256) {
-            Some(expected) => report.compare("raw", "raw array", found, expected),
-            None => report.not_authenticated.push("raw array (the manifest has no digest of it)"),
-        }
+    for Stream { name, what, hasher, expected, .. } in streams {
+        report.compare(name, what, hasher.finish(), expected);
     }
     Ok(())
 }
 
-struct Streams {
-    working: Option<Hasher>,
-    raw: Option<Hasher>,
+/// A stream of samples with the digest that the manifest records of it.
+struct Stream {
+    name: &'static str,
+    what: &'static str,
+    decoder: FrameDecoder,
+    hasher: Hasher,
+    expected: Digest,
 }
 
-impl Streams {
-    fn feed(
-        &mut self,
-        loaded: &LoadedShard,
-        working: &super::FrameDecoder,
-        raw: Option<&super::FrameDecoder>,
-        task: &Task,
-    ) -> Result<()> {
-        let (a, b) = rayon::join(
-            || self.working.as_mut().map_or(Ok(()), |h| hash_frames(loaded, working, h, task)),
-            || match (self.raw.as_mut(), raw) {
-                (Some(h), Some(decoder)) => hash_frames(loaded, decoder, h, task),
-                _ => Ok(()),
-            },
-        );
-        a.and(b)
+/// The streams whose digests are recorded; of the others the report says that they are not authenticated.
+fn streams(pack: &PackFile, evidence: &Evidence, report: &mut VerifyReport) -> Result<Vec<Stream>> {
+    let manifest = pack.manifest();
+    let stream =
+        |name, what, decoder, expected| Stream { name, what, decoder, hasher: Hasher::default(), expected };
+    let mut streams = Vec::new();
+    match manifest.working_sha256 {
+        Some(expected) => {
+            let decoder = FrameDecoder::working(manifest.working_hashed_as, pack.excluded().to_vec());
+            streams.push(stream("working", "working array", decoder, expected));
+        }
+        None => report.not_authenticated.push("working array (the manifest has no digest of it)"),
+    }
+    if !evidence.raw_digest || !manifest.raw_access.is_exact() {
+        return Ok(streams);
+    }
+    match manifest.raw_digest() {
+        Some(expected) => streams.push(stream("raw", "raw array", pack.decoder(FrameKind::Raw)?, expected)),
+        None => report.not_authenticated.push("raw array (the manifest has no digest of it)"),
+    }
+    // Sources of another width carry the digest of their own stream and that of the same values as u16.
+    if let (Some(_), Some(expected)) = (&manifest.source_note, manifest.source_raw_logical_sha256) {
+        let decoder = pack.decoder(FrameKind::Raw)?.giving(SampleType::U16);
+        streams.push(stream("raw", "raw array as uint16", decoder, expected));
+    }
+    Ok(streams)
+}
+
+impl PackFile {
+    /// Reads every raw sample where the file can prove them and records their digest, and compares it.
+    ///
+    /// # Errors
+    /// `digest_mismatch`, and those of [`PackFile::load_shard`]; `cancelled`.
+    pub fn check_raw(&self, task: &Task) -> Result<()> {
+        let manifest = self.manifest();
+        let Some(expected) = manifest.raw_digest().filter(|_| manifest.raw_access.is_exact()) else {
+            return Ok(());
+        };
+        let room = self.room_beside_a_shard(task)?;
+        let (decoder, mut hasher) = (self.decoder(FrameKind::Raw)?, Hasher::default());
+        for ordinal in 0..self.shards().len() {
+            hash_frames(&self.load_shard(ordinal)?, &decoder, &mut hasher, room, task)?;
+        }
+        let found = hasher.finish();
+        if found == expected {
+            return Ok(());
+        }
+        Err(Error::new(
+            ContainerCode::DigestMismatch,
+            format!(
+                "`{}`: the raw samples hash to {found}, the manifest says {expected}",
+                self.path().display()
+            ),
+        ))
     }
 }
 
 fn hash_frames(
     loaded: &LoadedShard,
-    decoder: &super::FrameDecoder,
+    decoder: &FrameDecoder,
     hasher: &mut Hasher,
+    room: u64,
     task: &Task,
 ) -> Result<()> {
     let pixels = loaded.shard.pixels();
-    let window = window_scans(&loaded.shard, decoder.sample_type().bytes());
+    let window = window_scans(&loaded.shard, decoder.sample_type().bytes(), room)?;
     let mut buffer = Samples::zeroed(decoder.sample_type(), window * pixels);
     for first in (0..loaded.shard.scans()).step_by(window) {
         task.check()?;
@@ -266,11 +317,24 @@ fn hash_frames(
     Ok(())
 }
 
-/// Whole tiles that take about 16 MiB, and no more than the shard has.
-fn window_scans(shard: &stempack_codecs::shard::PackedShard, sample_bytes: usize) -> usize {
+/// Whole tiles that take about 16 MiB and no more than `room`, and no more than the shard has.
+fn window_scans(
+    shard: &stempack_codecs::shard::PackedShard,
+    sample_bytes: usize,
+    room: u64,
+) -> Result<usize> {
     let per_tile = shard.profile().tile_scans();
-    let tile_bytes = per_tile * shard.pixels() * sample_bytes;
-    ((16 << 20) / tile_bytes.max(1)).clamp(1, shard.scans().div_ceil(per_tile)) * per_tile
+    let scans = |tiles: usize| (tiles * per_tile).min(shard.scans());
+    let one = (scans(1) * shard.pixels()).saturating_mul(sample_bytes) as u64;
+    if one > room {
+        return Err(Error::new(
+            ModelCode::OverBudget,
+            format!("the frames of one tile take {one} bytes of memory, the budget leaves {room}"),
+        )
+        .hint("allow more with --max-memory"));
+    }
+    let tiles = room.min(16 << 20) / one.max(1);
+    Ok(scans((tiles as usize).clamp(1, shard.scans().div_ceil(per_tile))))
 }
 
 /// What a comparison with an original found.
@@ -313,11 +377,13 @@ pub fn compare(pack: &PackFile, source: &dyn FrameSource, task: &Task) -> Result
     let raw = pack.manifest().raw_access.is_exact();
     let kind = if raw { FrameKind::Raw } else { FrameKind::Working };
     let decoder = pack.decoder(kind)?;
+    let room = pack.room_beside_a_shard(task)?;
     let pixels = detector.pixels();
     task.begin("compare", pack.shape().samples().unwrap_or(u64::MAX));
     for ordinal in 0..pack.shards().len() {
         let loaded = pack.load_shard(ordinal)?;
-        let window = window_scans(&loaded.shard, 8);
+        let window =
+            window_scans(&loaded.shard, decoder.sample_type().bytes() + acquisition.sample.bytes(), room)?;
         let mut packed = Samples::zeroed(decoder.sample_type(), window * pixels);
         let mut original = Samples::zeroed(acquisition.sample, window * pixels);
         let base = ordinal * pack.scans_per_shard();
@@ -375,6 +441,16 @@ impl PackFile {
         let (Some(start), Some(end)) = (used().map(|r| r.0).min(), used().map(|r| r.0 + r.1).max()) else {
             return Err(Error::new(ContainerCode::Record, "shard has no bytes"));
         };
+        self.digest_of(start, end)
+    }
+
+    /// SHA-256 of a shard's payload as it is stored.
+    fn stored_payload(&self, ordinal: usize) -> Result<Digest> {
+        let r = &self.index.shards[ordinal];
+        self.digest_of(r.payload_offset, r.payload_offset + r.payload_bytes)
+    }
+
+    fn digest_of(&self, start: u64, end: u64) -> Result<Digest> {
         let mut hasher = Hasher::default();
         let mut buffer = vec![0; 1 << 20];
         let mut at = start;

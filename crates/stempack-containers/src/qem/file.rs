@@ -7,7 +7,7 @@ use super::header::Header;
 use super::{QemCodec, describe, envelope};
 use crate::Digest;
 use crate::json::Object;
-use crate::unchanged::Identity;
+use crate::unchanged::{Identity, open_regular};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -78,7 +78,7 @@ impl QemFile {
     }
 
     fn parse(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+        let file = open_regular(path)?;
         let identity = Identity::of(&file.metadata().map_err(|e| Error::io("stat", path, e))?);
         let header = Header::parse(envelope::read(&file, identity.bytes)?, identity.bytes)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -111,6 +111,10 @@ impl QemFile {
     /// SHA-256 of the dense little-endian array, where the file records it.
     pub fn logical_sha256(&self) -> Option<Digest> {
         self.header.logical_sha256.or_else(|| self.own("logical_sha256"))
+    }
+    /// The public identity of an array of floats: its digest bound to its shape. A saved dark frame is no part of it.
+    pub fn tensor_identity(&self) -> Option<Digest> {
+        self.header.logical_sha256.map(|logical| crate::tensor_identity(self.header.shape, &logical))
     }
     /// A digest in this library's own extension.
     fn own(&self, key: &str) -> Option<Digest> {

@@ -74,6 +74,10 @@ impl FrameSource for QemFile {
         self.body.check_unchanged()
     }
 
+    fn recorded_sha256(&self) -> Option<[u8; 32]> {
+        self.logical_sha256().map(|d| d.0)
+    }
+
     fn as_container(&self) -> Option<&dyn std::any::Any> {
         Some(self)
     }

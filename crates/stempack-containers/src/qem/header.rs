@@ -70,9 +70,8 @@ impl Header {
         {
             let (at, value) = key("dtype");
             let stored = SampleType::named(at.text(value)?);
-            if let Some(stored) = stored.filter(|_| codec != QemCodec::Scaled) {
-                processing::cross_check(section, private, stored)?;
-            }
+            // Codes have a type of their own, which says nothing about the measurements'.
+            processing::cross_check(section, private, stored.filter(|_| codec != QemCodec::Scaled))?;
         }
         let dims = shape_dims(&object)?;
         let shape = Shape4 {
@@ -275,8 +274,12 @@ fn regions(object: &Object, dims: [u64; 4]) -> Result<Vec<Region>> {
             return Err(at.key("stop_frame").fault(format_args!("is {stop}, the region begins at {next}")));
         }
         at.key("storage").one_of(object.get("storage"), &["scaled_uint16"])?;
-        for key in ["intensity_min", "intensity_max"] {
-            at.key(key).number(object.get(key))?;
+        let least = at.key("intensity_min").number(object.get("intensity_min"))?;
+        let most = at.key("intensity_max").number(object.get("intensity_max"))?;
+        if most < least {
+            return Err(at
+                .key("intensity_max")
+                .fault(format_args!("is {most}, less than the minimum {least}")));
         }
         regions.push(Region {
             first: next,

@@ -38,7 +38,11 @@ fn truthy(value: &Value) -> bool {
 }
 
 /// What the private metadata say was done must stand in `processing`.
-pub(super) fn cross_check(scientific: &Object, private: Option<&Object>, stored: SampleType) -> Result<()> {
+pub(super) fn cross_check(
+    scientific: &Object,
+    private: Option<&Object>,
+    stored: Option<SampleType>,
+) -> Result<()> {
     let at = At::new("scientific_metadata.processing", ContainerCode::QemMetadata);
     let Some(private) = private else { return Ok(()) };
     let applied = private.get("hot_pixel_correction").and_then(|c| c.get("applied"));
@@ -50,18 +54,19 @@ pub(super) fn cross_check(scientific: &Object, private: Option<&Object>, stored:
     {
         return Err(at.fault(format_args!("does not declare `{MARKERS}`, which was applied")));
     }
-    let source = private.get("source_dtype").and_then(Value::as_str).filter(|&s| s != stored.as_str());
-    if let Some(source) = source {
+    let Some(stored) = stored else { return Ok(()) };
+    let Some(source) = private.get("source_dtype").filter(|s| !s.is_null()) else { return Ok(()) };
+    if source.as_str() != Some(stored.as_str()) {
         let operation = if stored.is_float() { FLOAT_NARROWING } else { INTEGER_NARROWING };
         let fits = |r: &Object| {
-            r.get("source_dtype").and_then(Value::as_str) == Some(source)
+            r.get("source_dtype") == Some(source)
                 && r.get("stored_dtype").and_then(Value::as_str) == Some(stored.as_str())
                 && r.get("changes_measurements") == Some(&Value::Bool(false))
         };
         if !named(scientific, operation).any(fits) {
             return Err(at.fault(format_args!(
                 "does not declare `{operation}` from `{}` to `{stored}`",
-                super::values::shortened(source)
+                super::values::shortened(source.as_str().unwrap_or("something that is no type"))
             )));
         }
     }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use stempack_model::{FrameSource, Kind, Result, Samples, SamplesRef, Task};
 
 impl QemFile {
-    /// Authenticates the whole file: `header`, `body`, `decoded`, `logical` where a digest of the array is recorded,
+    /// Authenticates the whole file: `header`, `background` where a mean dark frame is saved, `body`, `decoded`, `logical` where a digest of the array is recorded,
     /// `spatial-index` for counts, and `whole-file` when the caller says what the file's SHA-256 should be. Strict
     /// verification compares every stored tile sum with the decoded counts; else the index is only held to its bounds.
     ///
@@ -25,6 +25,10 @@ impl QemFile {
             true,
             format!("{}, {} in {} chunks", info.codec.as_str(), info.shape, info.chunks),
         );
+        // Products subtract it, so that a file with something else in its place cannot be used.
+        if self.background()?.is_some() {
+            report.push("background", true, "a finite value for every detector pixel");
+        }
         if let Some(expected) = expected {
             task.begin("hash container", info.file_bytes);
             let found = sha256_file(self.path(), task)?;

@@ -154,6 +154,7 @@ pub fn write(
     let reserved = facts.most_bytes(plan.chunks(), plan.most_body_bytes(), &stand_in)?;
     let body = BodyWriter::new(&draft, PREFIX_BYTES + reserved);
     let (body, members) = beside_digests(source, task, || encode_body(source, &plan, &valid, body, task))?;
+    identity::as_recorded(source, Some(body.source_sha256))?;
     let finished = Finished {
         chunks: &body.chunks,
         body_bytes: body.bytes,
@@ -300,6 +301,8 @@ pub(super) struct Written {
     pub(super) bytes: u64,
     pub(super) checksums: Vec<Digest>,
     pub(super) logical_sha256: Digest,
+    /// Of the samples as the source gives them.
+    pub(super) source_sha256: Digest,
 }
 
 impl<'a> BodyWriter<'a> {
@@ -331,11 +334,11 @@ impl<'a> BodyWriter<'a> {
         self.put(bytes)
     }
 
-    fn finish(mut self, chunks: Vec<Chunk>, logical_sha256: Digest) -> Written {
+    fn finish(mut self, chunks: Vec<Chunk>, logical_sha256: Digest, source_sha256: Digest) -> Written {
         if !self.cursor.is_multiple_of(BLOCK_BYTES) {
             self.checksums.push(self.hasher.finish());
         }
-        Written { chunks, bytes: self.cursor, checksums: self.checksums, logical_sha256 }
+        Written { chunks, bytes: self.cursor, checksums: self.checksums, logical_sha256, source_sha256 }
     }
 }
 
@@ -358,7 +361,9 @@ pub(super) fn encode_body(
     };
     let mut now = Samples::zeroed(sample, len(0));
     let mut next = Samples::zeroed(sample, len(plan.chunk_scans));
-    let mut logical = Hasher::default();
+    let (mut logical, mut original) = (Hasher::default(), Hasher::default());
+    // Only what is stored in another type has two digests, of which one may have to be compared.
+    let twice = plan.narrowing.operation().is_some() && source.recorded_sha256().is_some();
     let mut chunks = Vec::new();
     task.begin("pack", (positions * pixels) as u64 * sample.bytes() as u64);
     read(0, &mut now)?;
@@ -371,7 +376,12 @@ pub(super) fn encode_body(
             || read(first + plan.chunk_scans, &mut next),
             || {
                 rayon::join(
-                    || logical.update(&stored.little_endian()),
+                    || {
+                        logical.update(&stored.little_endian());
+                        if twice {
+                            original.update(&now.head(n).little_endian());
+                        }
+                    },
                     || Encoded::of(stored, plan, valid, &quiet),
                 )
             },
@@ -382,7 +392,8 @@ pub(super) fn encode_body(
         std::mem::swap(&mut now, &mut next);
     }
     task.finish();
-    Ok(body.finish(chunks, logical.finish()))
+    let logical = logical.finish();
+    Ok(body.finish(chunks, logical, if twice { original.finish() } else { logical }))
 }
 
 struct Encoded {

@@ -141,7 +141,7 @@ struct Wanted {
 impl Wanted {
     fn read(&self, path: &Path) -> Result<Vec<u8>> {
         let at = |e: Error| e.at(format!("`{}`", path.display())).with("path", path.display().to_string());
-        let file = std::fs::File::open(path).map_err(|e| Error::io("open", path, e))?;
+        let file = stempack_containers::open_regular(path)?;
         // Nothing longer than the longest header and one byte for each element can be right.
         let limit = (PREFIX_BYTES + MAX_HEADER + 1) as u64 + (self.rows * self.cols) as u64;
         let mut bytes = Vec::new();

@@ -1,9 +1,10 @@
 //! How a region of frames becomes one `.npy` array: streamed, hashed on the way, never dense in memory.
 
 use super::npy::NpyWriter;
-use crate::{Products, Result, SampleType, ScanRegion, Task, Values, stream_region};
+use crate::{Error, Products, Result, SampleType, ScanRegion, Task, Values, stream_region};
 use sha2::{Digest, Sha256};
 use std::path::Path;
+use stempack_containers::ContainerCode;
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,14 +19,16 @@ pub struct Unpacked {
     pub file_bytes: u64,
 }
 
-/// Writes the frames of `region` to `destination`.
+/// Writes the frames of `region` to `destination`. `recorded` is the digest that the stream must have, where something
+/// records one: [`Opened::recorded_sha256`](crate::Opened::recorded_sha256).
 ///
 /// # Errors
-/// As [`stream_region`] and [`Output::create`](super::Output::create); nothing is left behind.
+/// `digest_mismatch` when the stream has another digest; as [`stream_region`] and [`Output::create`](super::Output::create); nothing is left behind.
 pub fn unpack_npy(
     products: &dyn Products,
     region: &ScanRegion,
     values: Values,
+    recorded: Option<[u8; 32]>,
     destination: &Path,
     replace: bool,
     task: &Task,
@@ -46,6 +49,19 @@ pub fn unpack_npy(
     });
     task.finish();
     streamed?;
+    let logical_sha256: [u8; 32] = digest.finalize().into();
+    if let Some(recorded) = recorded.filter(|&recorded| recorded != logical_sha256) {
+        return Err(Error::new(
+            ContainerCode::DigestMismatch,
+            format!(
+                "the {} samples hash to {}, the file records {}",
+                values.as_str(),
+                crate::Digest(logical_sha256),
+                crate::Digest(recorded)
+            ),
+        )
+        .hint("the file is damaged: `stempack verify` says where"));
+    }
     let file_bytes = writer.publish()?;
-    Ok(Unpacked { shape, sample, logical_sha256: digest.finalize().into(), file_bytes })
+    Ok(Unpacked { shape, sample, logical_sha256, file_bytes })
 }

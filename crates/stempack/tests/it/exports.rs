@@ -113,7 +113,7 @@ fn unpacking_streams_exactly_the_region() {
     let path = dir.path().join("raw.npy");
     // Two frames at a time.
     let task = Task::new().with_memory_budget(160);
-    let done = unpack_npy(&products, &region, Values::Raw, &path, false, &task).unwrap();
+    let done = unpack_npy(&products, &region, Values::Raw, None, &path, false, &task).unwrap();
     assert_eq!(done.shape, [2, 3, 3, 3]);
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(done.file_bytes, bytes.len() as u64);
@@ -125,7 +125,7 @@ fn unpacking_streams_exactly_the_region() {
         frame[8..10].fill(0);
     }
     let path = dir.path().join("working.npy");
-    unpack_npy(&products, &region, Values::Working, &path, false, &task).unwrap();
+    unpack_npy(&products, &region, Values::Working, None, &path, false, &task).unwrap();
     assert_eq!(std::fs::read(&path).unwrap()[128..], want);
 }
 
@@ -137,7 +137,7 @@ fn a_failing_source_leaves_no_file() {
     let products = FrameSourceProducts::new(Arc::new(source)).unwrap();
     let path = dir.path().join("a.npy");
     let whole = ScanRegion::whole(ScanShape::new(2, 2).unwrap());
-    assert!(unpack_npy(&products, &whole, Values::Raw, &path, false, &Task::new()).is_err());
+    assert!(unpack_npy(&products, &whole, Values::Raw, None, &path, false, &Task::new()).is_err());
     assert_eq!(names(&dir), Vec::<String>::new());
 }
 
