@@ -101,14 +101,14 @@ pub(super) fn virtual_image(
     let outs = out.chunks_mut(BLOCK_SCANS).enumerate();
     each(blocks.iter().zip(outs).collect(), |(block, (b, out))| {
         task.check()?;
-        match change.before {
-            Some(before) => out.copy_from_slice(&before[b * BLOCK_SCANS..][..out.len()]),
+        let mut before = change.before.map(|before| &before[b * BLOCK_SCANS..][..out.len()]);
+        // The first piece is added to what was there before, others to that.
+        match before {
             None => out.fill(0),
+            Some(before) if pieces.is_empty() => out.copy_from_slice(before),
+            Some(_) => {}
         }
-        // In two's complement: what a negative sum is added to is no smaller.
-        let mut add = |sums: &[u32]| {
-            out.iter_mut().zip(sums).for_each(|(o, &s)| *o = o.wrapping_add_signed((s as i32).into()));
-        };
+        let mut add = |sums: &[u32]| kernel.add_signed(before.take(), sums, out);
         if together {
             sum_block(kernel, block, &pieces, (blocks.get(b + 1).unwrap_or(block), &pieces), add);
             return Ok(());

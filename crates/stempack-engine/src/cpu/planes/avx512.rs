@@ -131,3 +131,12 @@ pub(in super::super) fn add_weighted(sums: &BlockSums, weight: u32, out: &mut [u
 unsafe fn add_weighted_with(sums: &BlockSums, weight: u32, out: &mut [u64; BLOCK_SCANS]) {
     kernel::add_weighted(sums, weight, out);
 }
+
+pub(in super::super) fn add_signed(before: Option<&[u64]>, sums: &[u32], out: &mut [u64]) {
+    // SAFETY: the caller holds the proof that the features were detected.
+    unsafe { add_signed_with(before, sums, out) }
+}
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn add_signed_with(before: Option<&[u64]>, sums: &[u32], out: &mut [u64]) {
+    kernel::add_signed(before, sums, out);
+}

@@ -36,8 +36,6 @@ pub(super) trait Plane: Copy {
     }
 }
 
-/// Digits that the sum of a group's carries may have: a 32-bit sum is 8 times that and more.
-const EIGHTS: usize = 32;
 const GROUP: usize = 8;
 /// Groups between a prefetch and its use.
 const AHEAD: usize = 3;
@@ -47,8 +45,6 @@ struct Counter<P> {
     ones: [P; 16],
     twos: [P; 16],
     fours: [P; 16],
-    /// A number, in units of eight.
-    eights: [P; EIGHTS],
 }
 
 /// A pixel's stream, read plane by plane.
@@ -122,6 +118,7 @@ pub(super) unsafe fn sum_block<P: Plane>(
 unsafe fn count<P: Plane>(block: &PlaneBlock, pixels: &[u32], next: Next<'_>, sum: &mut [P]) {
     let (offsets, words) = (block.offsets(), block.words());
     let groups = pixels.len().div_ceil(GROUP);
+    let eights = sum.len().min(3);
     // SAFETY: an empty stream is never read: its width is zero, so each of its masks counts as zero, and masks and a
     // plane can be loaded from the first word because of the slack at the end of `words`.
     let empty = Stream { masks: words.as_ptr().cast(), words: words.as_ptr(), width: 0 };
@@ -141,12 +138,7 @@ unsafe fn count<P: Plane>(block: &PlaneBlock, pixels: &[u32], next: Next<'_>, su
     // SAFETY: the caller enabled the features. A stream holds the words that its masks announce, and behind the last
     // stream lies room for one more load; masks beyond a stream's width are loaded from there too and not used.
     unsafe {
-        let mut c = Counter {
-            ones: [P::zero(); 16],
-            twos: [P::zero(); 16],
-            fours: [P::zero(); 16],
-            eights: [P::zero(); EIGHTS],
-        };
+        let mut c = Counter { ones: [P::zero(); 16], twos: [P::zero(); 16], fours: [P::zero(); 16] };
         for (g, group) in pixels.chunks(GROUP).enumerate() {
             // First where the streams are, then the streams.
             let group_at = |g: usize| {
@@ -184,9 +176,9 @@ unsafe fn count<P: Plane>(block: &PlaneBlock, pixels: &[u32], next: Next<'_>, su
                 let (fours, eights) = c.fours[k].add(fours_a, fours_b);
                 (c.ones[k], c.twos[k], c.fours[k], *carry) = (ones, twos, fours, eights);
             }
-            add_number(&mut c.eights, &carry[..width]);
+            add_number(&mut sum[eights..], &carry[..width]);
         }
-        for (weight, digits) in [&c.ones[..], &c.twos, &c.fours, &c.eights].into_iter().enumerate() {
+        for (weight, digits) in [&c.ones, &c.twos, &c.fours].into_iter().enumerate() {
             let at = weight.min(sum.len());
             add_number(&mut sum[at..], digits);
         }
@@ -253,4 +245,18 @@ pub(super) fn sum_pixels(block: &PlaneBlock, first: usize, chosen: Chosen<'_>, o
 #[inline(always)]
 pub(super) fn add_weighted(sums: &BlockSums, weight: u32, out: &mut [u64; BLOCK_SCANS]) {
     out.iter_mut().zip(sums).for_each(|(o, &s)| *o += u64::from(s) * u64::from(weight));
+}
+
+/// See [`super::Kernel::add_signed`].
+#[inline(always)]
+pub(super) fn add_signed(before: Option<&[u64]>, sums: &[u32], out: &mut [u64]) {
+    let add = |to: u64, sum: u32| to.wrapping_add_signed(i64::from(sum as i32));
+    match before {
+        None => out.iter_mut().zip(sums).for_each(|(out, &sum)| *out = add(*out, sum)),
+        Some(before) => {
+            out.iter_mut()
+                .zip(before.iter().zip(sums))
+                .for_each(|(out, (&before, &sum))| *out = add(before, sum));
+        }
+    }
 }

@@ -102,4 +102,15 @@ impl Kernel {
             Kernel::Avx512(_) => avx512::add_weighted(sums, weight, out),
         }
     }
+
+    /// Adds every sum, in two's complement, to the number of `before`, or of `out` without one.
+    pub fn add_signed(self, before: Option<&[u64]>, sums: &[u32], out: &mut [u64]) {
+        match self {
+            Kernel::Scalar | Kernel::Portable => portable::add_signed(before, sums, out),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(_) => avx2::add_signed(before, sums, out),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(_) => avx512::add_signed(before, sums, out),
+        }
+    }
 }

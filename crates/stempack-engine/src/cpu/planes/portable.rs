@@ -81,3 +81,6 @@ pub(in super::super) fn sum_pixels(block: &PlaneBlock, first: usize, chosen: Cho
 pub(in super::super) fn add_weighted(sums: &BlockSums, weight: u32, out: &mut [u64; BLOCK_SCANS]) {
     kernel::add_weighted(sums, weight, out);
 }
+pub(in super::super) fn add_signed(before: Option<&[u64]>, sums: &[u32], out: &mut [u64]) {
+    kernel::add_signed(before, sums, out);
+}

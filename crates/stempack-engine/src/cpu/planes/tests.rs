@@ -72,6 +72,11 @@ fn kernels_equal_plain_sums() {
             let mut weighted = [1; BLOCK_SCANS];
             kernel.add_weighted(&[u32::MAX; BLOCK_SCANS], u32::MAX, &mut weighted);
             assert_eq!(weighted, [1 + u64::from(u32::MAX) * u64::from(u32::MAX); BLOCK_SCANS]);
+            let (mut signed, before) = ([7; 3], [1 << 40, 5, u64::from(u32::MAX)]);
+            kernel.add_signed(Some(&before), &[u32::MAX, 3, 1 << 31], &mut signed);
+            assert_eq!(signed, [(1 << 40) - 1, 8, (1 << 31) - 1]);
+            kernel.add_signed(None, &[2, -8i32 as u32, 1], &mut signed);
+            assert_eq!(signed, [(1 << 40) + 1, 0, 1 << 31]);
         }
     }
 }
