@@ -118,7 +118,7 @@ pub(super) unsafe fn sum_block<P: Plane>(
 unsafe fn count<P: Plane>(block: &PlaneBlock, pixels: &[u32], next: Next<'_>, sum: &mut [P]) {
     let (offsets, words) = (block.offsets(), block.words());
     let groups = pixels.len().div_ceil(GROUP);
-    let eights = sum.len().min(3);
+    let from_eights = sum.len().min(3);
     // SAFETY: an empty stream is never read: its width is zero, so each of its masks counts as zero, and masks and a
     // plane can be loaded from the first word because of the slack at the end of `words`.
     let empty = Stream { masks: words.as_ptr().cast(), words: words.as_ptr(), width: 0 };
@@ -176,7 +176,7 @@ unsafe fn count<P: Plane>(block: &PlaneBlock, pixels: &[u32], next: Next<'_>, su
                 let (fours, eights) = c.fours[k].add(fours_a, fours_b);
                 (c.ones[k], c.twos[k], c.fours[k], *carry) = (ones, twos, fours, eights);
             }
-            add_number(&mut sum[eights..], &carry[..width]);
+            add_number(&mut sum[from_eights..], &carry[..width]);
         }
         for (weight, digits) in [&c.ones, &c.twos, &c.fours].into_iter().enumerate() {
             let at = weight.min(sum.len());
