@@ -10,6 +10,7 @@ use std::arch::x86_64::*;
 use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS};
 
 #[derive(Clone, Copy)]
+#[repr(C)]
 struct Ymm(__m256i, __m256i);
 
 /// For each mask of eight words: which of the words that are there goes where. A word that was left out takes any.
@@ -62,8 +63,8 @@ unsafe fn add(a: __m256i, b: __m256i, c: __m256i) -> (__m256i, __m256i) {
     }
 }
 
-// SAFETY (all methods): AVX2 is enabled where they are inlined.
-impl Plane for Ymm {
+// SAFETY: registers hold the words in their order. For all methods: AVX2 is enabled where they are inlined.
+unsafe impl Plane for Ymm {
     #[inline(always)]
     unsafe fn zero() -> Self {
         // SAFETY: see above.
@@ -100,17 +101,46 @@ impl Plane for Ymm {
         }
     }
     #[inline(always)]
-    unsafe fn store(self, to: &mut [u32; PLANE_WORDS]) {
-        // SAFETY: `to` has the 64 bytes that are stored.
-        unsafe {
-            _mm256_storeu_si256(to.as_mut_ptr().cast(), self.0);
-            _mm256_storeu_si256(to.as_mut_ptr().add(8).cast(), self.1);
-        }
-    }
-    #[inline(always)]
     unsafe fn prefetch(words: *const u32) {
         // SAFETY: prefetching any address is allowed.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(words.cast()) }
+    }
+    /// Scalar twin: the method of the trait.
+    #[inline(always)]
+    unsafe fn numbers(digits: &[[u32; PLANE_WORDS]], less: u32, out: &mut BlockSums) {
+        for (t, out) in out.chunks_exact_mut(32).enumerate() {
+            // SAFETY: AVX2 is enabled; each quarter has the 8 bytes, each eighth part of `out` the 32 that are accessed.
+            unsafe {
+                // Each byte of a word goes to eight bytes, one for each of its bits.
+                let spread = _mm256_setr_epi64x(
+                    0,
+                    0x0101_0101_0101_0101,
+                    0x0202_0202_0202_0202,
+                    0x0303_0303_0303_0303,
+                );
+                let bits = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
+                let mut quarters = [[[0u8; 8]; 4]; 4];
+                for (digits, quarters) in digits.chunks(8).zip(&mut quarters) {
+                    // Eight digits of 32 numbers are 32 bytes.
+                    let mut bytes = _mm256_setzero_si256();
+                    for plane in digits.iter().rev() {
+                        let word = _mm256_shuffle_epi8(_mm256_set1_epi32(plane[t] as i32), spread);
+                        let ones = _mm256_cmpeq_epi8(_mm256_and_si256(word, bits), bits);
+                        bytes = _mm256_sub_epi8(_mm256_add_epi8(bytes, bytes), ones);
+                    }
+                    _mm256_storeu_si256(quarters.as_mut_ptr().cast(), bytes);
+                }
+                for (q, out) in out.chunks_exact_mut(8).enumerate() {
+                    let mut numbers = _mm256_setzero_si256();
+                    for quarters in quarters.iter().take(digits.len().div_ceil(8)).rev() {
+                        let low = _mm256_cvtepu8_epi32(_mm_loadl_epi64(quarters[q].as_ptr().cast()));
+                        numbers = _mm256_or_si256(_mm256_slli_epi32::<8>(numbers), low);
+                    }
+                    let numbers = _mm256_sub_epi32(numbers, _mm256_set1_epi32(less as i32));
+                    _mm256_storeu_si256(out.as_mut_ptr().cast(), numbers);
+                }
+            }
+        }
     }
 }
 

@@ -10,14 +10,15 @@ use std::arch::x86_64::*;
 use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS};
 
 #[derive(Clone, Copy)]
+#[repr(C)]
 struct Zmm(__m512i);
 
 /// Truth tables of a ternary operation.
 const XOR: i32 = 0x96;
 const MAJORITY: i32 = 0xe8;
 
-// SAFETY (all methods): the features are enabled where they are inlined.
-impl Plane for Zmm {
+// SAFETY: registers hold the words in their order. For all methods: the features are enabled where they are inlined.
+unsafe impl Plane for Zmm {
     #[inline(always)]
     unsafe fn zero() -> Self {
         // SAFETY: see above.
@@ -47,11 +48,6 @@ impl Plane for Zmm {
     unsafe fn is_zero(self) -> bool {
         // SAFETY: see above.
         unsafe { _mm512_test_epi64_mask(self.0, self.0) == 0 }
-    }
-    #[inline(always)]
-    unsafe fn store(self, to: &mut [u32; PLANE_WORDS]) {
-        // SAFETY: `to` has the 64 bytes that are stored.
-        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), self.0) }
     }
     #[inline(always)]
     unsafe fn prefetch(words: *const u32) {

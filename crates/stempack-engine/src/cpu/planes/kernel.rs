@@ -8,8 +8,9 @@ use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS, PlaneBlock, header_words
 /// One bit for each of 512 scans.
 ///
 /// # Safety
-/// Methods may only be called where the processor features of the implementation are enabled.
-pub(super) trait Plane: Copy {
+/// An implementation is nothing but the `PLANE_WORDS` words, in their order. Methods may only be called where the
+/// processor features of the implementation are enabled.
+pub(super) unsafe trait Plane: Copy {
     unsafe fn zero() -> Self;
     /// The plane whose words not left out by `mask` begin at `words`. Reads up to a whole plane from there.
     unsafe fn expand(words: *const u32, mask: u16) -> Self;
@@ -18,7 +19,6 @@ pub(super) trait Plane: Copy {
     /// Zeros for ones and ones for zeros.
     unsafe fn flip(self) -> Self;
     unsafe fn is_zero(self) -> bool;
-    unsafe fn store(self, to: &mut [u32; PLANE_WORDS]);
     /// Begins to fetch what will be read soon.
     unsafe fn prefetch(words: *const u32);
     /// Turns digits into numbers, and takes `less` from each.
@@ -89,7 +89,7 @@ pub(super) unsafe fn sum_block<P: Plane>(
     next: Next<'_>,
     out: &mut BlockSums,
 ) {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller says; a digit is nothing but its words.
     unsafe {
         let mut sum = [P::zero(); 32];
         let (mut digits, mut less) = (planes, 0);
@@ -103,10 +103,9 @@ pub(super) unsafe fn sum_block<P: Plane>(
                 (digits, less) = (planes + 1, (1 << planes) - 1);
             }
         }
-        let mut stored = [[0; PLANE_WORDS]; 32];
-        let stored = &mut stored[..digits];
-        stored.iter_mut().zip(sum).for_each(|(stored, digit)| digit.store(stored));
-        P::numbers(stored, less, out);
+        const { assert!(size_of::<P>() == 4 * PLANE_WORDS) };
+        let digits = &sum[..digits];
+        P::numbers(std::slice::from_raw_parts(digits.as_ptr().cast(), digits.len()), less, out);
     }
 }
 
@@ -139,6 +138,7 @@ unsafe fn count<P: Plane>(block: &PlaneBlock, pixels: &[u32], next: Next<'_>, su
     // stream lies room for one more load; masks beyond a stream's width are loaded from there too and not used.
     unsafe {
         let mut c = Counter { ones: [P::zero(); 16], twos: [P::zero(); 16], fours: [P::zero(); 16] };
+        let mut eights = [P::zero(); 16];
         for (g, group) in pixels.chunks(GROUP).enumerate() {
             // First where the streams are, then the streams.
             let group_at = |g: usize| {
@@ -164,19 +164,23 @@ unsafe fn count<P: Plane>(block: &PlaneBlock, pixels: &[u32], next: Next<'_>, su
                 *slot = stream(pixel);
                 width = width.max(slot.width);
             }
-            let mut carry = [P::zero(); 16];
-            for (k, carry) in carry.iter_mut().enumerate().take(width) {
+            for (k, eights) in eights.iter_mut().enumerate().take(width) {
                 let [a, b, d, e, f, g, h, i] = &mut streams;
                 let (ones, twos_a) = c.ones[k].add(a.next(k), b.next(k));
                 let (ones, twos_b) = ones.add(d.next(k), e.next(k));
                 let (twos, fours_a) = c.twos[k].add(twos_a, twos_b);
+                if group.len() <= GROUP / 2 {
+                    (c.fours[k], *eights) = c.fours[k].add(fours_a, P::zero());
+                    (c.ones[k], c.twos[k]) = (ones, twos);
+                    continue;
+                }
                 let (ones, twos_a) = ones.add(f.next(k), g.next(k));
                 let (ones, twos_b) = ones.add(h.next(k), i.next(k));
                 let (twos, fours_b) = twos.add(twos_a, twos_b);
-                let (fours, eights) = c.fours[k].add(fours_a, fours_b);
-                (c.ones[k], c.twos[k], c.fours[k], *carry) = (ones, twos, fours, eights);
+                (c.fours[k], *eights) = c.fours[k].add(fours_a, fours_b);
+                (c.ones[k], c.twos[k]) = (ones, twos);
             }
-            add_number(&mut sum[from_eights..], &carry[..width]);
+            add_number(&mut sum[from_eights..], &eights[..width]);
         }
         for (weight, digits) in [&c.ones, &c.twos, &c.fours].into_iter().enumerate() {
             let at = weight.min(sum.len());

@@ -1,4 +1,4 @@
-//! 512 bits as eight `u64`, for machines without a kernel of their own. Compilers make NEON of it.
+//! 512 bits as sixteen `u32`, for machines without a kernel of their own. Compilers make NEON of it.
 //!
 //! Scalar twin: [`super::scalar`].
 #![expect(unsafe_code, reason = "implements an unsafe trait method; the pointer's bounds are the caller's")]
@@ -8,39 +8,34 @@ use super::{BlockSums, Chosen, Next, PlaneBlock, Signed};
 use stempack_codecs::planes::{BLOCK_SCANS, PLANE_WORDS};
 
 #[derive(Clone, Copy)]
-struct Words([u64; 8]);
+#[repr(transparent)]
+struct Words([u32; PLANE_WORDS]);
 
-impl Plane for Words {
+// SAFETY: nothing but words.
+unsafe impl Plane for Words {
     #[inline(always)]
     unsafe fn zero() -> Self {
-        Words([0; 8])
+        Words([0; PLANE_WORDS])
     }
     #[inline(always)]
     unsafe fn expand(words: *const u32, mask: u16) -> Self {
         // SAFETY: a whole plane may be read, as the trait says.
         let words = unsafe { &*words.cast::<[u32; PLANE_WORDS]>() };
-        let mut out = [0u64; 8];
         if mask == u16::MAX {
-            for (out, pair) in out.iter_mut().zip(words.chunks_exact(2)) {
-                *out = u64::from(pair[0]) | u64::from(pair[1]) << 32;
-            }
-        } else {
-            let mut left = mask;
-            for word in words {
-                if left == 0 {
-                    break;
-                }
-                let t = left.trailing_zeros() as usize;
-                out[t / 2] |= u64::from(*word) << (32 * (t % 2));
-                left &= left - 1;
-            }
+            return Words(*words);
+        }
+        let mut out = [0; PLANE_WORDS];
+        let mut left = mask;
+        for &word in words.iter().take(mask.count_ones() as usize) {
+            out[left.trailing_zeros() as usize] = word;
+            left &= left - 1;
         }
         Words(out)
     }
     #[inline(always)]
     unsafe fn add(self, b: Self, c: Self) -> (Self, Self) {
-        let (mut sum, mut carry) = ([0; 8], [0; 8]);
-        for i in 0..8 {
+        let (mut sum, mut carry) = ([0; PLANE_WORDS], [0; PLANE_WORDS]);
+        for i in 0..PLANE_WORDS {
             let half = self.0[i] ^ b.0[i];
             sum[i] = half ^ c.0[i];
             carry[i] = self.0[i] & b.0[i] | half & c.0[i];
@@ -54,12 +49,6 @@ impl Plane for Words {
     #[inline(always)]
     unsafe fn is_zero(self) -> bool {
         self.0.iter().all(|&w| w == 0)
-    }
-    #[inline(always)]
-    unsafe fn store(self, to: &mut [u32; PLANE_WORDS]) {
-        for (pair, w) in to.chunks_exact_mut(2).zip(self.0) {
-            (pair[0], pair[1]) = (w as u32, (w >> 32) as u32);
-        }
     }
     #[inline(always)]
     unsafe fn prefetch(_: *const u32) {}
