@@ -1,8 +1,8 @@
 //! Planes → streams: a block is made pixel after pixel, from counts or from planes.
 
-#[cfg(target_arch = "x86_64")]
-use super::build_x86;
 use super::{BlockCounts, MAX_PLANES, MAX_STREAM, PLANE_WORDS, Plane, PlaneBlock, SLACK_WORDS, header_words};
+#[cfg(target_arch = "x86_64")]
+use super::{build_avx2, build_avx512};
 use crate::bits::bit_length;
 
 /// Makes one block, pixel after pixel.
@@ -28,6 +28,11 @@ impl BlockBuilder {
     pub fn scalar(pixels: usize) -> Self {
         Self::with(pixels, Build::Scalar)
     }
+    /// The same by everything that this machine has.
+    #[cfg(test)]
+    pub(super) fn each(pixels: usize) -> impl Iterator<Item = Self> {
+        Build::available().into_iter().map(move |build| Self::with(pixels, build))
+    }
     fn with(pixels: usize, build: Build) -> Self {
         let mut offsets = Vec::with_capacity(pixels + 1);
         offsets.push(0);
@@ -51,7 +56,9 @@ impl BlockBuilder {
         let width = match self.build {
             Build::Scalar => planes_scalar(counts, &mut planes),
             #[cfg(target_arch = "x86_64")]
-            Build::Avx512 => build_x86::planes(counts, &mut planes),
+            Build::Avx2 => build_avx2::planes(counts, &mut planes),
+            #[cfg(target_arch = "x86_64")]
+            Build::Avx512 => build_avx512::planes(counts, &mut planes),
         };
         self.push_planes(&planes[..width]);
     }
@@ -65,7 +72,9 @@ impl BlockBuilder {
         self.filled += match self.build {
             Build::Scalar => write_scalar(planes, room),
             #[cfg(target_arch = "x86_64")]
-            Build::Avx512 => build_x86::write(planes, room),
+            Build::Avx2 => build_avx2::write(planes, room),
+            #[cfg(target_arch = "x86_64")]
+            Build::Avx512 => build_avx512::write(planes, room),
         };
         self.offsets.push(u32::try_from(self.filled).expect("a block takes at most 16 GiB"));
     }
@@ -86,16 +95,25 @@ impl BlockBuilder {
 enum Build {
     Scalar,
     #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
     Avx512,
 }
 
 impl Build {
-    fn detect() -> Self {
+    /// All that this machine has, the fastest last.
+    fn available() -> Vec<Self> {
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "others need features"))]
+        let mut all = vec![Build::Scalar];
         #[cfg(target_arch = "x86_64")]
-        if build_x86::detected() {
-            return Build::Avx512;
+        {
+            all.extend(build_avx2::detected().then_some(Build::Avx2));
+            all.extend(build_avx512::detected().then_some(Build::Avx512));
         }
-        Build::Scalar
+        all
+    }
+    fn detect() -> Self {
+        Self::available().pop().unwrap_or(Build::Scalar)
     }
 }
 

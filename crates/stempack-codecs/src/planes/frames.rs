@@ -3,9 +3,9 @@
 //! Turning 64 frames gives each pixel one word of 64 bits for each plane. The words are kept until the eight windows of a
 //! block are there, and then written as the pixels' streams.
 
-#[cfg(target_arch = "x86_64")]
-use super::turn_x86;
 use super::{BLOCK_SCANS, BlockBuilder, MAX_PLANES, PLANE_WORDS, Plane, PlaneBlock, SLACK_WORDS};
+#[cfg(target_arch = "x86_64")]
+use super::{turn_avx2, turn_avx512};
 use crate::bits::bit_length;
 use crate::tile::TileSample;
 use rayon::prelude::*;
@@ -58,10 +58,6 @@ impl FrameTurner {
     /// When there are no pixels or widths beyond 16.
     pub fn new(pixels: usize, max_width: u8) -> Self {
         Self::with(pixels, max_width, Turn::detect())
-    }
-    /// The same by the scalar reference.
-    pub fn scalar(pixels: usize, max_width: u8) -> Self {
-        Self::with(pixels, max_width, Turn::Scalar)
     }
     fn with(pixels: usize, max_width: u8, turn: Turn) -> Self {
         let (groups, depth) = (pixels.div_ceil(GROUP), usize::from(max_width).next_multiple_of(8));
@@ -169,23 +165,34 @@ fn write_part(
 enum Turn {
     Scalar,
     #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
     Avx512,
 }
 
 impl Turn {
-    fn detect() -> Self {
+    /// All that this machine has, the fastest last.
+    fn available() -> Vec<Self> {
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "others need features"))]
+        let mut all = vec![Turn::Scalar];
         #[cfg(target_arch = "x86_64")]
-        if turn_x86::detected() {
-            return Turn::Avx512;
+        {
+            all.extend(turn_avx2::detected().then_some(Turn::Avx2));
+            all.extend(turn_avx512::detected().then_some(Turn::Avx512));
         }
-        Turn::Scalar
+        all
+    }
+    fn detect() -> Self {
+        Self::available().pop().unwrap_or(Turn::Scalar)
     }
     /// Turns 64 frames, the `window`th of the block, of as many pixels as `groups` have.
     fn turn<S: TileSample>(self, frames: &[S], stride: usize, window: usize, groups: &mut [Turned<'_>]) {
         match self {
             Turn::Scalar => turn_scalar(frames, stride, window, groups),
             #[cfg(target_arch = "x86_64")]
-            Turn::Avx512 => turn_x86::turn(frames, stride, window, groups),
+            Turn::Avx2 => turn_avx2::turn(frames, stride, window, groups),
+            #[cfg(target_arch = "x86_64")]
+            Turn::Avx512 => turn_avx512::turn(frames, stride, window, groups),
         }
     }
     /// Plane `k` of 64 pixels from its words of 64 scans.
@@ -193,7 +200,9 @@ impl Turn {
         match self {
             Turn::Scalar => gather_scalar(turns, k, pixels),
             #[cfg(target_arch = "x86_64")]
-            Turn::Avx512 => turn_x86::gather(turns, k, pixels),
+            Turn::Avx2 => turn_avx2::gather(turns, k, pixels),
+            #[cfg(target_arch = "x86_64")]
+            Turn::Avx512 => turn_avx512::gather(turns, k, pixels),
         }
     }
 }
@@ -288,11 +297,11 @@ mod tests {
     #[test]
     fn frames_become_the_block_of_their_counts() {
         for (scans, pixels) in [(1, 1), (512, 64), (512, 1030), (77, 2051), (64, 1024), (8, 65)] {
-            check(FrameTurner::new(pixels, 16), scans, pixels, |count| count);
-            check(FrameTurner::scalar(pixels, 16), scans, pixels, |count| count);
-            check(FrameTurner::new(pixels, 8), scans, pixels, |count| count as u8);
-            check(FrameTurner::scalar(pixels, 8), scans, pixels, |count| count as u8);
-            check(FrameTurner::new(pixels, 16), scans, pixels, |count| count as u8);
+            for turn in Turn::available() {
+                check(FrameTurner::with(pixels, 16, turn), scans, pixels, |count| count);
+                check(FrameTurner::with(pixels, 8, turn), scans, pixels, |count| count as u8);
+                check(FrameTurner::with(pixels, 16, turn), scans, pixels, |count| count as u8);
+            }
         }
     }
 }

@@ -12,10 +12,16 @@
 
 mod build;
 #[cfg(target_arch = "x86_64")]
-mod build_x86;
+mod build_avx2;
+#[cfg(target_arch = "x86_64")]
+mod build_avx512;
+#[cfg(target_arch = "x86_64")]
+mod frame_x86;
 mod frames;
 #[cfg(target_arch = "x86_64")]
-mod turn_x86;
+mod turn_avx2;
+#[cfg(target_arch = "x86_64")]
+mod turn_avx512;
 
 pub use build::BlockBuilder;
 pub use frames::{FrameTurner, TURN_SCANS};
@@ -132,7 +138,7 @@ impl PlaneBlock {
     pub fn frame(&self, scan: usize, first: usize, out: &mut [u16]) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("bmi2") {
-            return build_x86::frame(self, scan, first, out);
+            return frame_x86::frame(self, scan, first, out);
         }
         self.frame_inline(scan, first, out);
     }

@@ -75,14 +75,16 @@ fn a_stream_is_laid_out_as_described() {
 #[test]
 fn fast_equals_scalar() {
     let pixels = pixels();
-    let (mut fast, mut slow) = (BlockBuilder::new(pixels.len()), BlockBuilder::scalar(pixels.len()));
-    for counts in &pixels {
-        fast.push(counts);
-        slow.push(counts);
+    let build = |mut builder: BlockBuilder| {
+        pixels.iter().for_each(|counts| builder.push(counts));
+        builder.finish(BLOCK_SCANS)
+    };
+    let slow = build(BlockBuilder::scalar(pixels.len()));
+    for builder in BlockBuilder::each(pixels.len()) {
+        let fast = build(builder);
+        assert_eq!(fast.words(), slow.words());
+        assert_eq!(fast.offsets(), slow.offsets());
     }
-    let (fast, slow) = (fast.finish(BLOCK_SCANS), slow.finish(BLOCK_SCANS));
-    assert_eq!(fast.words(), slow.words());
-    assert_eq!(fast.offsets(), slow.offsets());
 }
 
 #[test]

@@ -1,10 +1,9 @@
-//! Counts → planes → streams with AVX-512: one test instruction gives 32 bits of a plane; and frames where bits are
-//! counted by an instruction.
+//! Counts → planes → streams with AVX-512: one test instruction gives 32 bits of a plane.
 //!
-//! Scalar twins: `planes_scalar` and `write_scalar` in `build.rs`, [`PlaneBlock::sample`].
+//! Scalar twins: `planes_scalar` and `write_scalar` in `build.rs`.
 #![expect(unsafe_code, reason = "SIMD loads, stores and calls of functions that need detected CPU features")]
 
-use super::{BlockCounts, MAX_PLANES, MAX_STREAM, PLANE_WORDS, Plane, PlaneBlock, SLACK_WORDS, header_words};
+use super::{BlockCounts, MAX_PLANES, MAX_STREAM, PLANE_WORDS, Plane, SLACK_WORDS, header_words};
 use crate::bits::bit_length;
 use std::arch::x86_64::*;
 
@@ -77,14 +76,4 @@ unsafe fn write_with(planes: &[Plane], out: &mut [u32]) -> usize {
         at += mask.count_ones() as usize;
     }
     at
-}
-
-/// See [`PlaneBlock::frame`], which has asked for the features.
-pub(super) fn frame(block: &PlaneBlock, scan: usize, first: usize, out: &mut [u16]) {
-    // SAFETY: see above.
-    unsafe { frame_with(block, scan, first, out) }
-}
-#[target_feature(enable = "popcnt,bmi2")]
-unsafe fn frame_with(block: &PlaneBlock, scan: usize, first: usize, out: &mut [u16]) {
-    block.frame_inline(scan, first, out);
 }
