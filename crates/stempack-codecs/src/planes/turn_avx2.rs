@@ -65,18 +65,24 @@ unsafe fn turn_with<const BYTES: usize>(
                 }
                 *group.width = (*group.width).max(width as u8);
                 for half in 0..width.div_ceil(8) {
-                    let bytes = rows
-                        .map(|row| if BYTES == 1 { row[0] } else { byte_of(row[0], row[BYTES - 1], half) });
+                    let mut bytes = [_mm256_setzero_si256(); SCANS];
+                    for (bytes, row) in bytes.iter_mut().zip(&rows) {
+                        *bytes = if BYTES == 1 { row[0] } else { byte_of(row[0], row[BYTES - 1], half) };
+                    }
                     let pixels = exchange(bytes);
-                    for k in (0..8.min(width - 8 * half)).rev() {
+                    for k in 0..8.min(width - 8 * half) {
                         let words = &mut group.planes[8 * half + k][window][PIXELS * side..][..PIXELS];
-                        let (low, high) = words.split_at_mut(PIXELS / 2);
+                        let words = words.as_mut_ptr().cast::<u16>();
                         // The bit comes to the top of its byte.
                         let shift = _mm_cvtsi32_si128(7 - k as i32);
-                        for ((low, high), pixel) in low.iter_mut().zip(high).zip(&pixels) {
-                            let bits = _mm256_movemask_epi8(_mm256_sll_epi16(*pixel, shift)) as u32;
-                            *low |= u64::from(bits & 0xffff) << (SCANS * part);
-                            *high |= u64::from(bits >> 16) << (SCANS * part);
+                        for (p, pixel) in pixels.iter().enumerate() {
+                            let bits = _mm256_movemask_epi8(_mm256_sll_epi16(*pixel, shift));
+                            // SAFETY: a word of 64 scans has four times 16, the lowest first on this architecture, and
+                            // there are words of twice 16 pixels.
+                            unsafe {
+                                words.add(4 * p + part).write(bits as u16);
+                                words.add(4 * (p + PIXELS / 2) + part).write((bits >> 16) as u16);
+                            }
                         }
                     }
                 }
