@@ -128,6 +128,19 @@ fn planes_scalar(counts: &BlockCounts, planes: &mut [Plane; MAX_PLANES]) -> usiz
     width
 }
 
+/// The halves of words in front of a stream: the number of planes, and the mask of each.
+pub(super) type Header = [u16; 2 * header_words(MAX_PLANES)];
+
+/// Writes a header for fast paths and returns its words. It is written as long as any header: a length that is known costs
+/// less, and what is too much is overwritten.
+#[inline(always)]
+pub(super) fn write_header(halves: &Header, out: &mut [u32]) -> usize {
+    for (word, halves) in out[..header_words(MAX_PLANES)].iter_mut().zip(halves.as_chunks::<2>().0) {
+        *word = u32::from(halves[0]) | u32::from(halves[1]) << 16;
+    }
+    header_words(halves[0].into())
+}
+
 /// Writes one pixel's stream and returns its words: the reference.
 fn write_scalar(planes: &[Plane], out: &mut [u32]) -> usize {
     let width = planes.iter().rposition(|plane| plane.iter().any(|&w| w != 0)).map_or(0, |last| last + 1);

@@ -3,7 +3,8 @@
 //! Scalar twins: `planes_scalar` and `write_scalar` in `build.rs`.
 #![expect(unsafe_code, reason = "SIMD loads, stores and calls of functions that need detected CPU features")]
 
-use super::{BlockCounts, MAX_PLANES, MAX_STREAM, PLANE_WORDS, Plane, SLACK_WORDS, header_words};
+use super::build::{Header, write_header};
+use super::{BlockCounts, MAX_PLANES, MAX_STREAM, PLANE_WORDS, Plane, SLACK_WORDS};
 use crate::bits::bit_length;
 use std::arch::x86_64::*;
 
@@ -77,7 +78,7 @@ unsafe fn write_with(planes: &[Plane], out: &mut [u32]) -> usize {
     // SAFETY: a plane is twice 32 bytes.
     let load = |plane: &Plane| [0, 8].map(|at| unsafe { _mm256_loadu_si256(plane.as_ptr().add(at).cast()) });
     // The number of planes, and the mask of each.
-    let mut halves = [0u16; 2 * header_words(MAX_PLANES)];
+    let mut halves = Header::default();
     let mut width = 0;
     for (k, plane) in (1..).zip(planes) {
         let [low, high] = load(plane).map(|words| {
@@ -93,11 +94,7 @@ unsafe fn write_with(planes: &[Plane], out: &mut [u32]) -> usize {
         return 0;
     }
     halves[0] = width as u16;
-    // As long as any header: a length that is known costs less, and what is too much is overwritten.
-    for (word, halves) in out[..header_words(MAX_PLANES)].iter_mut().zip(halves.as_chunks::<2>().0) {
-        *word = u32::from(halves[0]) | u32::from(halves[1]) << 16;
-    }
-    let mut at = header_words(width);
+    let mut at = write_header(&halves, out);
     for (plane, &mask) in planes.iter().zip(&halves[1..]).take(width) {
         for (words, mask) in load(plane).into_iter().zip(mask.to_le_bytes()) {
             // SAFETY: a row of the table has 8 bytes; `out` has room for masks, 16 full planes and a plane behind them.

@@ -3,7 +3,8 @@
 //! Scalar twins: `planes_scalar` and `write_scalar` in `build.rs`.
 #![expect(unsafe_code, reason = "SIMD loads, stores and calls of functions that need detected CPU features")]
 
-use super::{BlockCounts, MAX_PLANES, MAX_STREAM, PLANE_WORDS, Plane, SLACK_WORDS, header_words};
+use super::build::{Header, write_header};
+use super::{BlockCounts, MAX_PLANES, MAX_STREAM, PLANE_WORDS, Plane, SLACK_WORDS};
 use crate::bits::bit_length;
 use std::arch::x86_64::*;
 
@@ -50,7 +51,7 @@ unsafe fn write_with(planes: &[Plane], out: &mut [u32]) -> usize {
     // SAFETY: a plane is 64 bytes.
     let load = |plane: &Plane| unsafe { _mm512_loadu_si512(plane.as_ptr().cast()) };
     // The number of planes, and the mask of each.
-    let mut halves = [0u16; 2 * header_words(MAX_PLANES)];
+    let mut halves = Header::default();
     let mut width = 0;
     for (k, plane) in (1..).zip(planes) {
         halves[k] = _mm512_test_epi32_mask(load(plane), load(plane));
@@ -62,11 +63,7 @@ unsafe fn write_with(planes: &[Plane], out: &mut [u32]) -> usize {
         return 0;
     }
     halves[0] = width as u16;
-    // As long as any header: a length that is known costs less, and what is too much is overwritten.
-    for (word, halves) in out[..header_words(MAX_PLANES)].iter_mut().zip(halves.as_chunks::<2>().0) {
-        *word = u32::from(halves[0]) | u32::from(halves[1]) << 16;
-    }
-    let mut at = header_words(width);
+    let mut at = write_header(&halves, out);
     for (plane, &mask) in planes.iter().zip(&halves[1..]).take(width) {
         // SAFETY: `out` has room for masks, 16 full planes and a whole store behind them.
         unsafe {
