@@ -1,22 +1,18 @@
-//! A resident straight from an original: frames are read once, in windows that the caches hold, and turned into bit planes
-//! as they come. No file is written; whether the resident holds what the source holds is [`Resident::check_against`].
+//! A resident straight from an original. Blocks of 512 scan positions are made side by side: each thread reads its own
+//! block once, in windows that the caches hold, and turns them into bit planes as they come. No file is written; whether
+//! the resident holds what the source holds is [`Resident::check_against`].
 
 use crate::error::EngineCode;
 use crate::floats::Floats;
 use crate::frames::Frames;
 use crate::held::{Form, Held};
+use crate::marks::Marks;
 use crate::resident::{Contents, Resident};
-use rayon::prelude::*;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stempack_codecs::planes::{BLOCK_SCANS, FrameTurner, PlaneBlock, PlaneShard, TURN_SCANS};
 use stempack_containers::pack::{FrameDecoder, RawAccess};
-use stempack_model::{
-    Acquisition, Error, FrameSource, Result, SampleType, Samples, SamplesRef, Shape4, Task,
-};
+use stempack_model::{Error, FrameSource, Result, SampleType, Samples, SamplesRef, Shape4, Task};
 use stempack_products::{FrameSourceProducts, Products};
-
-/// What a count must fit: 16 bits.
-const LARGEST: u32 = 0xffff;
 
 impl Resident {
     /// Reads every frame of an acquisition whose scan shape is known, and whose admitted counts fit 16 bits or whose
@@ -24,13 +20,14 @@ impl Resident {
     /// everything but raw frames.
     ///
     /// An excluded pixel may hold more, as detectors mark it with the largest number of their type, if it holds the same
-    /// at every scan position. Besides what the resident grows to, memory holds a window of 64 frames, or 512 where
-    /// files store many together, and the planes of 512, which is compared with the task's budget before each block of 512.
+    /// at every scan position. Besides what the resident grows to, memory holds for each thread a window of 64 frames, or
+    /// 512 where files store many together, and the planes of 512. This is compared with the task's budget before each
+    /// block of 512, and where it would be too much, fewer threads work.
     ///
     /// # Errors
     /// `missing_scan_shape`, `scan_frame_mismatch`; `resident_sample_type` for `float64`; `count_too_large` and
     /// `excluded_pixel_not_constant`, naming scan position and pixel; `resident_over_budget`; those of the source;
-    /// `cancelled`.
+    /// `cancelled`. Of several failures that of the earliest block.
     pub fn from_source(source: &Arc<dyn FrameSource>, task: &Task) -> Result<Self> {
         let shape = FrameSourceProducts::new(source.clone())?.shape();
         let acquisition = source.acquisition();
@@ -38,124 +35,100 @@ impl Resident {
             let floats = Floats::from_source(source, None, task)?;
             return Ok(Resident(Contents::Floats(Box::new(floats))));
         }
-        let (pixels, total) = (shape.detector.pixels(), shape.scan.positions());
-        let at_once = window_scans(source.as_ref());
-        let working = working_bytes(acquisition.sample, pixels, at_once);
-        check_budget(working, 0, total, task)?;
-        let mut reader = Reader::new(acquisition, shape);
-        let mut window = Samples::zeroed(acquisition.sample, at_once.min(total) * pixels);
-        let sample_bytes = acquisition.sample.bytes() as u64;
-        let quiet = task.quiet();
-        task.begin("read", (total * pixels) as u64 * sample_bytes);
-        // Inside the pool of threads, so that each window's work starts without waking one.
-        rayon::scope(|_| {
-            for first in (0..total).step_by(TURN_SCANS) {
-                task.check()?;
-                if first % BLOCK_SCANS == 0 {
-                    check_budget(reader.held_bytes() + working, first, total, task)?;
-                }
-                let within = first % at_once;
-                if within == 0 {
-                    let count = at_once.min(total - first) * pixels;
-                    source.read(first as u64, window.head_mut(count), &quiet)?;
-                }
-                let count = TURN_SCANS.min(total - first) * pixels;
-                reader.take(window.as_ref().slice(within * pixels..within * pixels + count))?;
-                task.advance(count as u64 * sample_bytes);
-            }
-            Ok(())
-        })?;
+        let plan = Plan::new(source.as_ref(), shape, task);
+        plan.check_budget(0, 0, 1)?;
+        let marks = Marks::of(source.as_ref(), &task.quiet())?;
+        let total_bytes = (shape.scan.positions() * plan.pixels * acquisition.sample.bytes()) as u64;
+        task.begin("read", total_bytes);
+        let makers = plan.makers();
+        let yard = Mutex::new(Yard { makers, max_widths: vec![0; plan.pixels], ..Yard::default() });
+        rayon::scope(|scope| {
+            (0..makers).for_each(|_| scope.spawn(|_| Maker::new(&plan, &marks).work(&yard)));
+        });
+        let yard = yard.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, error)) = yard.failure {
+            return Err(error);
+        }
         task.finish();
         source.check_unchanged()?;
-        Ok(reader.resident(acquisition, shape))
-    }
-
-    /// Reads the source again and compares every raw frame with what the resident holds.
-    ///
-    /// # Errors
-    /// `not_equal`, naming the first scan position and pixel that differ; those of the source; `cancelled`.
-    pub fn check_against(&self, source: &dyn FrameSource, task: &Task) -> Result<()> {
-        if let Contents::Floats(floats) = &self.0 {
-            return floats.check_against(source, task);
-        }
-        let acquisition = source.acquisition();
-        let shape = self.shape();
-        let (pixels, total) = (shape.detector.pixels(), shape.scan.positions());
-        let fail = |message: String| Error::new(EngineCode::NotEqual, message);
-        if acquisition.detector != shape.detector || acquisition.frame_count != total as u64 {
-            return Err(fail(format!(
-                "the resident has {total} frames of {} pixels, `{}` has {} of {}",
-                shape.detector, acquisition.label, acquisition.frame_count, acquisition.detector
-            )));
-        }
-        if acquisition.sample != self.sample_type() {
-            return Err(fail(format!(
-                "the resident gives {} samples, `{}` holds {}",
-                self.sample_type(),
-                acquisition.label,
-                acquisition.sample
-            )));
-        }
-        let frames = 64.min(total);
-        let mut theirs = Samples::zeroed(acquisition.sample, frames * pixels);
-        let mut ours = Samples::zeroed(acquisition.sample, frames * pixels);
-        task.begin("compare", (total * pixels * acquisition.sample.bytes()) as u64);
-        let quiet = task.quiet();
-        for first in (0..total).step_by(frames) {
-            task.check()?;
-            let count = frames.min(total - first) * pixels;
-            let (read, decoded) = rayon::join(
-                || source.read(first as u64, theirs.head_mut(count), &quiet),
-                || self.raw_positions(first as u64, ours.head_mut(count), &quiet),
-            );
-            read?;
-            decoded?;
-            let (theirs, ours) = (theirs.head(count), ours.head(count));
-            if let Some(at) = first_difference(theirs, ours) {
-                return Err(fail(format!(
-                    "pixel {} of scan position {} is {} in `{}` and {} in the resident",
-                    at % pixels,
-                    first + at / pixels,
-                    integer(theirs, at),
-                    acquisition.label,
-                    integer(ours, at)
-                ))
-                .with("scan_position", first + at / pixels)
-                .with("pixel", at % pixels));
-            }
-            task.advance((count * acquisition.sample.bytes()) as u64);
-        }
-        task.finish();
-        source.check_unchanged()
+        let mut blocks = yard.blocks;
+        blocks.sort_unstable_by_key(|(number, _)| *number);
+        let held = Held {
+            form: Form::Arranged(PlaneShard::new(plan.pixels, blocks.into_iter().map(|b| b.1).collect())),
+            max_widths: yard.max_widths,
+        };
+        let exclusions = acquisition.excluded.clone();
+        let access = match (exclusions.pixels.is_empty(), marks.constants().is_empty()) {
+            (true, _) => RawAccess::NoExclusions,
+            (_, true) => RawAccess::RetainedPayload,
+            _ => RawAccess::ExclusionConstants,
+        };
+        let working = FrameDecoder::working(acquisition.sample, exclusions.pixels.clone());
+        let raw = FrameDecoder::raw(acquisition.sample, marks.constants());
+        let frames = Frames::of_source(shape, exclusions, marks.into_excluded(), working, raw);
+        Ok(Resident::of(frames, vec![held], access, None))
     }
 }
 
-fn integer(samples: SamplesRef<'_>, at: usize) -> i128 {
-    samples.integer(at).unwrap_or_default()
-}
-
-fn first_difference(a: SamplesRef<'_>, b: SamplesRef<'_>) -> Option<usize> {
-    if a == b {
-        return None;
-    }
-    (0..a.len()).find(|&at| integer(a, at) != integer(b, at))
-}
-
-/// Turns windows into blocks.
-struct Reader {
-    scans: usize,
-    pixels: usize,
+/// What is to be made, and in what memory.
+struct Plan<'a> {
+    source: &'a dyn FrameSource,
     sample: SampleType,
-    /// One entry per detector pixel.
-    excluded: Vec<bool>,
-    excluded_pixels: Vec<u32>,
-    /// Excluded pixels with the value they hold everywhere, where it is no count of 16 bits.
-    constants: Vec<(u32, u32)>,
-    blocks: Vec<PlaneBlock>,
-    max_widths: Vec<u8>,
-    counts: Vec<u16>,
-    turner: FrameTurner,
-    scans_done: usize,
+    pixels: usize,
+    /// Scan positions.
+    total: usize,
+    /// Frames read at once.
+    window: usize,
+    /// Bytes of memory that making a block takes.
+    working: u64,
+    task: &'a Task,
+    /// For what is a part of this work.
+    quiet: Task,
+}
+
+impl<'a> Plan<'a> {
+    fn new(source: &'a dyn FrameSource, shape: Shape4, task: &'a Task) -> Self {
+        let (sample, pixels) = (source.acquisition().sample, shape.detector.pixels());
+        // Frames that are turned at once, or a whole block's where files store frames together in another way, for what
+        // is read in parts is decoded again for each of them.
+        let apart = (TURN_SCANS as u64).is_multiple_of(source.frames_together());
+        let window = if apart { TURN_SCANS } else { BLOCK_SCANS };
+        // A window, 64 of its frames as 16-bit counts, a block in the making and what it becomes.
+        let width = max_width(sample);
+        let working = (pixels * (window * sample.bytes() + TURN_SCANS * 2)) as u64
+            + FrameTurner::held_bytes(pixels, width)
+            + PlaneBlock::bound_bytes(pixels, width);
+        let total = shape.scan.positions();
+        Plan { source, sample, pixels, total, window, working, task, quiet: task.quiet() }
+    }
+
+    fn blocks(&self) -> usize {
+        self.total.div_ceil(BLOCK_SCANS)
+    }
+
+    /// How many blocks are made side by side: half of the memory is left to what they become.
+    fn makers(&self) -> usize {
+        let room = (self.task.memory_budget() / 2 / self.working).try_into().unwrap_or(usize::MAX);
+        rayon::current_num_threads().min(self.blocks()).min(room).max(1)
+    }
+
+    /// Refuses what may need too much memory until the `makers` blocks from `first` on are held besides `held` bytes.
+    fn check_budget(&self, held: u64, first: usize, makers: usize) -> Result<()> {
+        let (needed, budget) = (held + self.working * makers as u64, self.task.memory_budget());
+        if needed <= budget {
+            return Ok(());
+        }
+        Err(Error::new(
+            EngineCode::OverBudget,
+            format!(
+                "after {first} of {} scan positions the resident takes up to {needed} bytes of memory with the next, the \
+                 budget is {budget}",
+                self.total
+            ),
+        )
+        .hint("allow more with --max-memory")
+        .with("needed_bytes", needed))
+    }
 }
 
 /// Bits of the counts that are kept of a sample type.
@@ -163,190 +136,110 @@ fn max_width(sample: SampleType) -> u8 {
     if sample == SampleType::U8 { 8 } else { 16 }
 }
 
-/// Frames read at once: those that are turned at once, or a whole block's where frames are stored together in another way,
-/// for what is read in parts is decoded again for each of them.
-fn window_scans(source: &dyn FrameSource) -> usize {
-    if (TURN_SCANS as u64).is_multiple_of(source.frames_together()) { TURN_SCANS } else { BLOCK_SCANS }
+/// Where the makers of blocks meet.
+#[derive(Default)]
+struct Yard {
+    /// Makers at work.
+    makers: usize,
+    /// The number of the next block.
+    next: usize,
+    /// Blocks that are done, with their numbers.
+    blocks: Vec<(usize, PlaneBlock)>,
+    held_bytes: u64,
+    /// Of each pixel in the blocks that are done.
+    max_widths: Vec<u8>,
+    /// The failure of the earliest block that failed.
+    failure: Option<(usize, Error)>,
 }
 
-/// A window, 64 of its frames as 16-bit counts, a block in the making and what it becomes.
-fn working_bytes(sample: SampleType, pixels: usize, at_once: usize) -> u64 {
-    let window = (pixels * (at_once * sample.bytes() + TURN_SCANS * 2)) as u64;
-    let width = max_width(sample);
-    window + FrameTurner::held_bytes(pixels, width) + PlaneBlock::bound_bytes(pixels, width)
-}
-
-/// Refuses what may need too much until the next block of scan positions is held.
-fn check_budget(needed: u64, first: usize, total: usize, task: &Task) -> Result<()> {
-    if needed <= task.memory_budget() {
-        return Ok(());
-    }
-    Err(Error::new(
-        EngineCode::OverBudget,
-        format!(
-            "after {first} of {total} scan positions the resident takes up to {needed} bytes of memory with the next, the \
-             budget is {}",
-            task.memory_budget()
-        ),
-    )
-    .hint("allow more with --max-memory")
-    .with("needed_bytes", needed))
-}
-
-impl Reader {
-    fn new(acquisition: &Acquisition, shape: Shape4) -> Self {
-        let pixels = shape.detector.pixels();
-        let mut excluded = vec![false; pixels];
-        acquisition.excluded.pixels.iter().for_each(|&p| excluded[p as usize] = true);
-        Reader {
-            scans: shape.scan.positions(),
-            pixels,
-            sample: acquisition.sample,
-            excluded,
-            excluded_pixels: acquisition.excluded.pixels.clone(),
-            constants: Vec::new(),
-            blocks: Vec::new(),
-            max_widths: vec![0; pixels],
-            counts: Vec::new(),
-            turner: FrameTurner::new(pixels, max_width(acquisition.sample)),
-            scans_done: 0,
-        }
-    }
-    fn held_bytes(&self) -> u64 {
-        self.blocks.iter().map(|b| b.resident_bytes()).sum()
-    }
-    fn take(&mut self, window: SamplesRef<'_>) -> Result<()> {
-        let scans = window.len() / self.pixels;
-        match window {
-            SamplesRef::U8(frames) => self.turner.push(frames),
-            SamplesRef::U16(frames) => self.turner.push(frames),
-            other => {
-                self.convert(other)?;
-                self.turner.push(&self.counts);
+impl Yard {
+    /// The block that a maker makes next; none if it is no longer needed, or if there is memory for fewer makers.
+    fn next(&mut self, plan: &Plan<'_>) -> Option<usize> {
+        let number = self.next;
+        let room = plan.check_budget(self.held_bytes, number * BLOCK_SCANS, self.makers);
+        if number == plan.blocks() || self.failure.is_some() || room.is_err() {
+            self.makers -= 1;
+            if number < plan.blocks()
+                && self.makers == 0
+                && let Err(error) = room
+            {
+                self.fail(number, error);
             }
-        }
-        self.scans_done += scans;
-        if self.turner.scans() == BLOCK_SCANS || self.scans_done == self.scans {
-            let block = self.turner.finish();
-            let widths = self.max_widths.par_iter_mut().enumerate();
-            widths.with_min_len(1024).for_each(|(p, m)| *m = (*m).max(block.width(p)));
-            self.blocks.push(block);
-        }
-        Ok(())
-    }
-
-    /// Counts of 16 bits; constants of excluded pixels become zero.
-    fn convert(&mut self, window: SamplesRef<'_>) -> Result<()> {
-        let mut counts = std::mem::take(&mut self.counts);
-        counts.resize(window.len(), 0);
-        match window {
-            SamplesRef::U32(all) => {
-                let excluded = &self.excluded;
-                let pairs = counts.par_chunks_exact_mut(self.pixels).zip(all.par_chunks_exact(self.pixels));
-                let fits = pairs.map(|(counts, frame)| {
-                    let admitted = frame.iter().zip(excluded).map(|(&v, &e)| if e { 0 } else { v });
-                    let fits = admitted.fold(0, |or, v| or | v) <= LARGEST;
-                    if fits {
-                        counts.iter_mut().zip(frame).for_each(|(count, &v)| *count = v as u16);
-                    }
-                    fits
-                });
-                let fits: Vec<bool> = fits.collect();
-                let frames = counts.chunks_exact_mut(self.pixels).zip(all.chunks_exact(self.pixels));
-                for (k, (counts, frame)) in frames.enumerate() {
-                    if !fits[k] {
-                        self.frame(k, window, counts)?;
-                        continue;
-                    }
-                    for i in 0..self.excluded_pixels.len() {
-                        let pixel = self.excluded_pixels[i] as usize;
-                        counts[pixel] = self.count(k, pixel, frame[pixel].into())?;
-                    }
-                }
-            }
-            other => {
-                let mut frames = counts.chunks_exact_mut(self.pixels).enumerate();
-                frames.try_for_each(|(k, counts)| self.frame(k, other, counts))?;
-            }
-        }
-        self.counts = counts;
-        Ok(())
-    }
-
-    /// Frame `k` of a window of any type.
-    fn frame(&mut self, k: usize, window: SamplesRef<'_>, counts: &mut [u16]) -> Result<()> {
-        for (pixel, count) in counts.iter_mut().enumerate() {
-            *count = self.count(k, pixel, integer(window, k * self.pixels + pixel))?;
-        }
-        Ok(())
-    }
-
-    /// What is kept of one value in frame `k` of a window.
-    fn count(&mut self, k: usize, pixel: usize, value: i128) -> Result<u16> {
-        let place = (self.scans_done + k, pixel);
-        match u16::try_from(value) {
-            Ok(_) if self.constant(pixel).is_some() => Err(not_constant(place, value)),
-            Ok(count) => Ok(count),
-            Err(_) if !self.excluded[pixel] => Err(too_large(place, value)),
-            Err(_) => {
-                let wide = u32::try_from(value).map_err(|_| too_large(place, value))?;
-                match self.constant(pixel) {
-                    None if place.0 == 0 => self.constants.push((pixel as u32, wide)),
-                    Some(constant) if constant == wide => {}
-                    _ => return Err(not_constant(place, value)),
-                }
-                Ok(0)
-            }
-        }
-    }
-
-    fn constant(&self, pixel: usize) -> Option<u32> {
-        if !self.excluded[pixel] {
             return None;
         }
-        let at = self.constants.binary_search_by_key(&(pixel as u32), |c| c.0).ok()?;
-        Some(self.constants[at].1)
+        self.next += 1;
+        Some(number)
     }
 
-    fn resident(self, acquisition: &Acquisition, shape: Shape4) -> Resident {
-        let excluded = acquisition.excluded.pixels.clone();
-        let frames = Frames::of_source(
-            shape,
-            acquisition.excluded.clone(),
-            self.excluded,
-            FrameDecoder::working(self.sample, excluded),
-            FrameDecoder::raw(self.sample, &self.constants),
-        );
-        let held = Held {
-            form: Form::Arranged(PlaneShard::new(self.pixels, self.blocks)),
-            max_widths: self.max_widths,
-        };
-        let access = match (frames.exclusions.pixels.is_empty(), self.constants.is_empty()) {
-            (true, _) => RawAccess::NoExclusions,
-            (_, true) => RawAccess::RetainedPayload,
-            _ => RawAccess::ExclusionConstants,
-        };
-        Resident::of(frames, vec![held], access, None)
+    fn fail(&mut self, number: usize, error: Error) {
+        if self.failure.as_ref().is_none_or(|(earliest, _)| number < *earliest) {
+            self.failure = Some((number, error));
+        }
+    }
+
+    fn take(&mut self, number: usize, block: PlaneBlock) {
+        for (pixel, widest) in self.max_widths.iter_mut().enumerate() {
+            *widest = (*widest).max(block.width(pixel));
+        }
+        self.held_bytes += block.resident_bytes();
+        self.blocks.push((number, block));
     }
 }
 
-fn too_large((scan, pixel): (usize, usize), value: i128) -> Error {
-    Error::new(
-        EngineCode::CountTooLarge,
-        format!("count {value} at scan position {scan}, pixel {pixel} is no count of 16 bits"),
-    )
-    .with("scan_position", scan)
-    .with("pixel", pixel)
+/// Makes one block after another.
+struct Maker<'a> {
+    plan: &'a Plan<'a>,
+    marks: &'a Marks,
+    window: Samples,
+    counts: Vec<u16>,
+    turner: FrameTurner,
 }
 
-fn not_constant((scan, pixel): (usize, usize), value: i128) -> Error {
-    Error::new(
-        EngineCode::ExcludedNotConstant,
-        format!(
-            "excluded pixel {pixel} holds {value} at scan position {scan} and another value, one of them being no count \
-             of 16 bits"
-        ),
-    )
-    .with("scan_position", scan)
-    .with("pixel", pixel)
+impl<'a> Maker<'a> {
+    fn new(plan: &'a Plan<'a>, marks: &'a Marks) -> Self {
+        Maker {
+            plan,
+            marks,
+            window: Samples::zeroed(plan.sample, plan.window.min(plan.total) * plan.pixels),
+            counts: Vec::new(),
+            turner: FrameTurner::new(plan.pixels, max_width(plan.sample)),
+        }
+    }
+
+    fn work(mut self, yard: &Mutex<Yard>) {
+        // What stands there is whole at any time.
+        let lock = || -> MutexGuard<'_, Yard> { yard.lock().unwrap_or_else(PoisonError::into_inner) };
+        loop {
+            let Some(number) = lock().next(self.plan) else { return };
+            let made = self.block(number);
+            match made {
+                Ok(block) => lock().take(number, block),
+                Err(error) => lock().fail(number, error),
+            }
+        }
+    }
+
+    fn block(&mut self, number: usize) -> Result<PlaneBlock> {
+        let Plan { pixels, total, window, task, .. } = *self.plan;
+        let begin = number * BLOCK_SCANS;
+        let end = total.min(begin + BLOCK_SCANS);
+        for first in (begin..end).step_by(window) {
+            let count = window.min(end - first) * pixels;
+            self.plan.source.read(first as u64, self.window.head_mut(count), &self.plan.quiet)?;
+            for part in (0..count).step_by(TURN_SCANS * pixels) {
+                task.check()?;
+                let frames = self.window.as_ref().slice(part..count.min(part + TURN_SCANS * pixels));
+                match frames {
+                    SamplesRef::U8(counts) => self.turner.push(counts),
+                    SamplesRef::U16(counts) => self.turner.push(counts),
+                    other => {
+                        self.marks.counts(other, first + part / pixels, &mut self.counts)?;
+                        self.turner.push(&self.counts);
+                    }
+                }
+                task.advance((frames.len() * self.plan.sample.bytes()) as u64);
+            }
+        }
+        Ok(self.turner.finish())
+    }
 }

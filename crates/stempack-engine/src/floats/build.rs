@@ -81,60 +81,6 @@ impl Floats {
             kernel: Kernel::detect(),
         })
     }
-
-    /// See [`Resident::check_against`](crate::Resident::check_against): bits are compared, not numbers.
-    pub(crate) fn check_against(&self, source: &dyn FrameSource, task: &Task) -> Result<()> {
-        let acquisition = source.acquisition();
-        let (pixels, total) = (self.shape.detector.pixels(), self.shape.scan.positions());
-        let fail = |message: String| Error::new(EngineCode::NotEqual, message);
-        if acquisition.detector != self.shape.detector || acquisition.frame_count != total as u64 {
-            return Err(fail(format!(
-                "the resident has {total} frames of {} pixels, `{}` has {} of {}",
-                self.shape.detector, acquisition.label, acquisition.frame_count, acquisition.detector
-            )));
-        }
-        if acquisition.sample != SampleType::F32 {
-            return Err(fail(format!(
-                "the resident gives float32 samples, `{}` holds {}",
-                acquisition.label, acquisition.sample
-            )));
-        }
-        // A block at a time, as far as memory allows: every stretch is then unpacked once.
-        let room = task.memory_budget() / (8 * pixels as u64);
-        let frames = BLOCK_SCANS.min(total).min(room.try_into().unwrap_or(usize::MAX)).max(1);
-        let mut theirs = Samples::zeroed(SampleType::F32, frames * pixels);
-        let mut ours = Samples::zeroed(SampleType::F32, frames * pixels);
-        task.begin("compare", 4 * (total * pixels) as u64);
-        let quiet = task.quiet();
-        for first in (0..total).step_by(frames) {
-            task.check()?;
-            let count = frames.min(total - first) * pixels;
-            let (read, decoded) = rayon::join(
-                || source.read(first as u64, theirs.head_mut(count), &quiet),
-                || self.raw_positions(first as u64, ours.head_mut(count), &quiet),
-            );
-            read?;
-            decoded?;
-            let (a, b) = (floats(theirs.head(count)), floats(ours.head(count)));
-            if let Some(at) = a.iter().zip(b).position(|(a, b)| a.to_bits() != b.to_bits()) {
-                return Err(fail(format!(
-                    "pixel {} of scan position {} is {} ({:#010x}) in `{}` and {} ({:#010x}) in the resident",
-                    at % pixels,
-                    first + at / pixels,
-                    a[at],
-                    a[at].to_bits(),
-                    acquisition.label,
-                    b[at],
-                    b[at].to_bits()
-                ))
-                .with("scan_position", first + at / pixels)
-                .with("pixel", at % pixels));
-            }
-            task.advance(4 * count as u64);
-        }
-        task.finish();
-        source.check_unchanged()
-    }
 }
 
 fn floats(samples: SamplesRef<'_>) -> &[f32] {
