@@ -115,6 +115,40 @@ pub fn decode_chunk(
     out: &mut [u8],
     scratch: &mut Vec<u8>,
 ) -> Result<(), BitshuffleError> {
+    let untranspose = Untranspose::best(element_bytes);
+    each_block(src, element_bytes, out, |coded, block| {
+        if scratch.len() < block.len() {
+            scratch.resize(block.len(), 0);
+        }
+        // The last block is shorter, so only its own part of the scratch takes part.
+        let planes = &mut scratch[..block.len()];
+        lz4::decode_block(coded, planes)?;
+        untranspose.run(planes, block);
+        Ok(())
+    })
+}
+
+/// Decodes only the compression of such a chunk: `out` then holds the planes of its blocks.
+///
+/// # Errors
+/// The first violation met; `out` then holds unspecified bytes.
+pub fn decode_planes(src: &[u8], element_bytes: usize, out: &mut [u8]) -> Result<(), BitshuffleError> {
+    each_block(src, element_bytes, out, lz4::decode_block)
+}
+
+/// The block size in bytes that a chunk declares.
+pub fn declared_block_bytes(src: &[u8]) -> Option<u32> {
+    let [.., b0, b1, b2, b3] = *src.first_chunk::<HEADER_BYTES>()?;
+    Some(u32::from_be_bytes([b0, b1, b2, b3]))
+}
+
+/// Checks the framing of a chunk and has each block decoded to its place.
+fn each_block(
+    src: &[u8],
+    element_bytes: usize,
+    out: &mut [u8],
+    mut decode: impl FnMut(&[u8], &mut [u8]) -> Result<(), Lz4Error>,
+) -> Result<(), BitshuffleError> {
     check_elements(element_bytes, out.len())?;
     let (header, mut rest) =
         src.split_first_chunk::<HEADER_BYTES>().ok_or(BitshuffleError::HeaderTruncated)?;
@@ -129,21 +163,14 @@ pub fn decode_chunk(
     if block_bytes == 0 || !block_bytes.is_multiple_of(group_bytes) || block_bytes > lz4::MAX_INPUT {
         return Err(BitshuffleError::BlockBytes(declared_block));
     }
-
     let whole_groups = out.len() / group_bytes * group_bytes;
     let (body, tail) = out.split_at_mut(whole_groups);
-    scratch.clear();
-    scratch.resize(block_bytes.min(body.len()), 0);
-    let untranspose = Untranspose::best(element_bytes);
     for (index, block) in body.chunks_mut(block_bytes).enumerate() {
         let (length, after) = rest.split_first_chunk::<4>().ok_or(BitshuffleError::BlockTruncated(index))?;
         let length = u32::from_be_bytes(*length) as usize;
         let (coded, after) = after.split_at_checked(length).ok_or(BitshuffleError::BlockTruncated(index))?;
         rest = after;
-        // The last block is shorter, so only its own part of the scratch takes part.
-        let planes = &mut scratch[..block.len()];
-        lz4::decode_block(coded, planes).map_err(|e| BitshuffleError::Block(index, e))?;
-        untranspose.run(planes, block);
+        decode(coded, block).map_err(|e| BitshuffleError::Block(index, e))?;
     }
     if rest.len() != tail.len() {
         return Err(BitshuffleError::TailLength { found: rest.len(), expected: tail.len() });

@@ -8,6 +8,7 @@ use crate::frames::Frames;
 use crate::held::{Form, Held};
 use crate::marks::Marks;
 use crate::resident::{Contents, Resident};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stempack_codecs::planes::{BLOCK_SCANS, FrameTurner, PlaneBlock, PlaneShard, TURN_SCANS};
 use stempack_containers::pack::{FrameDecoder, RawAccess};
@@ -193,6 +194,8 @@ struct Maker<'a> {
     window: Samples,
     counts: Vec<u16>,
     turner: FrameTurner,
+    /// Whether the source leaves the bits of its frames transposed, as far as is known.
+    transposed: bool,
 }
 
 impl<'a> Maker<'a> {
@@ -203,6 +206,7 @@ impl<'a> Maker<'a> {
             window: Samples::zeroed(plan.sample, plan.window.min(plan.total) * plan.pixels),
             counts: Vec::new(),
             turner: FrameTurner::new(plan.pixels, max_width(plan.sample)),
+            transposed: matches!(plan.sample, SampleType::U8 | SampleType::U16),
         }
     }
 
@@ -220,26 +224,46 @@ impl<'a> Maker<'a> {
     }
 
     fn block(&mut self, number: usize) -> Result<PlaneBlock> {
-        let Plan { pixels, total, window, task, .. } = *self.plan;
+        let Plan { source, pixels, total, window, .. } = *self.plan;
         let begin = number * BLOCK_SCANS;
         let end = total.min(begin + BLOCK_SCANS);
         for first in (begin..end).step_by(window) {
-            let count = window.min(end - first) * pixels;
-            self.plan.source.read(first as u64, self.window.head_mut(count), &self.plan.quiet)?;
-            for part in (0..count).step_by(TURN_SCANS * pixels) {
-                task.check()?;
-                let frames = self.window.as_ref().slice(part..count.min(part + TURN_SCANS * pixels));
-                match frames {
-                    SamplesRef::U8(counts) => self.turner.push(counts),
-                    SamplesRef::U16(counts) => self.turner.push(counts),
-                    other => {
-                        self.marks.counts(other, first + part / pixels, &mut self.counts)?;
-                        self.turner.push(&self.counts);
-                    }
-                }
-                task.advance((frames.len() * self.plan.sample.bytes()) as u64);
+            let count = window.min(end - first);
+            if self.transposed {
+                let into = self.window.head_mut(count * pixels);
+                self.transposed = source.read_transposed(first as u64, into, &self.plan.quiet)?;
+            }
+            if !self.transposed {
+                source.read(first as u64, self.window.head_mut(count * pixels), &self.plan.quiet)?;
+            }
+            for part in (0..count).step_by(TURN_SCANS) {
+                self.turn(first + part, part..count.min(part + TURN_SCANS))?;
             }
         }
         Ok(self.turner.finish())
+    }
+
+    /// Turns frames of the window, the first of which is that of scan position `first`.
+    fn turn(&mut self, first: usize, frames: Range<usize>) -> Result<()> {
+        let Plan { pixels, sample, task, .. } = *self.plan;
+        task.check()?;
+        let (counts, bytes) =
+            (frames.start * pixels..frames.end * pixels, frames.len() * pixels * sample.bytes());
+        if self.transposed {
+            let from = frames.start * pixels * sample.bytes();
+            self.turner
+                .push_transposed(&self.window.as_mut().as_bytes_mut()[from..from + bytes], sample.bytes());
+        } else {
+            match self.window.as_ref().slice(counts) {
+                SamplesRef::U8(counts) => self.turner.push(counts),
+                SamplesRef::U16(counts) => self.turner.push(counts),
+                other => {
+                    self.marks.counts(other, first, &mut self.counts)?;
+                    self.turner.push(&self.counts);
+                }
+            }
+        }
+        task.advance(bytes as u64);
+        Ok(())
     }
 }

@@ -28,6 +28,18 @@ pub trait FrameSource: Send + Sync {
     /// `cancelled`.
     fn read(&self, first_frame: u64, into: SamplesMut<'_>, task: &Task) -> Result<()>;
 
+    /// Reads frames as [`FrameSource::read`] does, but leaves their bits transposed, if that is how all of them are stored:
+    /// 8- or 16-bit counts in blocks of 8192 bytes, the last one shorter; in each block the lowest bit of all counts, then
+    /// the next; the bit of the first count the lowest of its byte. Returns whether they are stored so; where not, `into`
+    /// holds anything.
+    ///
+    /// # Errors
+    /// Those of [`FrameSource::read`].
+    fn read_transposed(&self, first_frame: u64, into: SamplesMut<'_>, task: &Task) -> Result<bool> {
+        let _ = (first_frame, into, task);
+        Ok(false)
+    }
+
     /// How many consecutive frames, from a multiple of that number on, are stored so that reading one decodes all of them.
     fn frames_together(&self) -> u64 {
         1

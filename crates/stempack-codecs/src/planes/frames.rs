@@ -3,6 +3,7 @@
 //! Turning 64 frames gives each pixel one word of 64 bits for each plane. The words are kept until the eight windows of a
 //! block are there, and then written as the pixels' streams.
 
+use super::transposed::{self, Transposed};
 use super::{BLOCK_SCANS, BlockBuilder, MAX_PLANES, PLANE_WORDS, Plane, PlaneBlock, SLACK_WORDS};
 #[cfg(target_arch = "x86_64")]
 use super::{turn_avx2, turn_avx512};
@@ -89,11 +90,49 @@ impl FrameTurner {
     /// # Panics
     /// When `frames` is no whole number of frames, or more than fit, or counts may be wider than announced.
     pub fn push<S: TileSample>(&mut self, frames: &[S]) {
-        let (pixels, depth, turn) = (self.pixels, self.depth, self.turn);
+        let (pixels, turn) = (self.pixels, self.turn);
         let scans = frames.len() / pixels;
-        assert!(scans > 0 && scans <= TURN_SCANS && frames.len() == scans * pixels);
+        assert!(frames.len() == scans * pixels);
+        self.each_strip(scans, S::MAX_WIDTH, |first, window, groups| {
+            let whole = GROUP * groups.len();
+            if first + whole <= pixels && scans == TURN_SCANS {
+                return turn.turn(&frames[first..], pixels, window, groups);
+            }
+            let mut padded = vec![S::default(); TURN_SCANS * whole];
+            for (to, from) in padded.chunks_exact_mut(whole).zip(frames.chunks_exact(pixels)) {
+                let own = whole.min(pixels - first);
+                to[..own].copy_from_slice(&from[first..first + own]);
+            }
+            turn.turn(&padded, whole, window, groups);
+        });
+    }
+
+    /// The same from frames whose bits files keep transposed, of counts of one or two bytes: blocks of
+    /// [`TRANSPOSED_BLOCK_BYTES`](super::TRANSPOSED_BLOCK_BYTES), the last one shorter, hold the lowest bit of all their
+    /// counts, then the next; the bit of the first count is the lowest of its byte.
+    ///
+    /// # Panics
+    /// As for [`FrameTurner::push`], and when pixels do not come in eights.
+    pub fn push_transposed(&mut self, frames: &[u8], sample_bytes: usize) {
+        let (pixels, turn) = (self.pixels, self.turn);
+        let scans = frames.len() / (pixels * sample_bytes);
+        assert!(frames.len() == scans * pixels * sample_bytes && pixels.is_multiple_of(8));
+        let of = Transposed { frames, pixels, sample_bytes };
+        self.each_strip(scans, 8 * sample_bytes as u8, |first, window, groups| {
+            turn.transposed(of, first, window, groups);
+        });
+    }
+
+    /// Has `scans` more frames turned: `turn` is given the first pixel of a strip, the window, and the strip's groups.
+    fn each_strip(
+        &mut self,
+        scans: usize,
+        max_width: u8,
+        turn: impl Fn(usize, usize, &mut [Turned<'_>]) + Sync,
+    ) {
+        let depth = self.depth;
+        assert!(scans > 0 && scans <= TURN_SCANS && usize::from(max_width) <= depth);
         assert!(self.scans.is_multiple_of(TURN_SCANS) && self.scans < BLOCK_SCANS);
-        assert!(usize::from(S::MAX_WIDTH) <= depth);
         let window = self.scans / TURN_SCANS;
         let strips = self.words.par_chunks_mut(STRIP * depth * PLANE).zip(self.widths.par_chunks_mut(STRIP));
         strips.enumerate().for_each(|(strip, (words, widths))| {
@@ -101,16 +140,7 @@ impl FrameTurner {
             let groups = planes.chunks_exact_mut(depth).zip(widths);
             let mut groups: Vec<_> =
                 groups.map(|(planes, widths)| Turned { planes, width: &mut widths[window] }).collect();
-            let (first, whole) = (STRIP * GROUP * strip, GROUP * groups.len());
-            if first + whole <= pixels && scans == TURN_SCANS {
-                return turn.turn(&frames[first..], pixels, window, &mut groups);
-            }
-            let mut padded = vec![S::default(); TURN_SCANS * whole];
-            for (to, from) in padded.chunks_exact_mut(whole).zip(frames.chunks_exact(pixels)) {
-                let own = whole.min(pixels - first);
-                to[..own].copy_from_slice(&from[first..first + own]);
-            }
-            turn.turn(&padded, whole, window, &mut groups);
+            turn(STRIP * GROUP * strip, window, &mut groups);
         });
         self.scans += scans;
     }
@@ -195,6 +225,16 @@ impl Turn {
             Turn::Avx512 => turn_avx512::turn(frames, stride, window, groups),
         }
     }
+    /// The same of frames whose bits are transposed.
+    fn transposed(self, of: Transposed<'_>, first: usize, window: usize, groups: &mut [Turned<'_>]) {
+        match self {
+            Turn::Scalar => transposed::turn(of, first, window, groups),
+            #[cfg(target_arch = "x86_64")]
+            Turn::Avx2 => transposed::x86::avx2(of, first, window, groups),
+            #[cfg(target_arch = "x86_64")]
+            Turn::Avx512 => transposed::x86::avx512(of, first, window, groups),
+        }
+    }
     /// Plane `k` of 64 pixels from its words of 64 scans.
     fn gather(self, turns: [&[u64; GROUP]; TURNS], k: usize, pixels: &mut GroupPixels) {
         match self {
@@ -273,12 +313,49 @@ mod tests {
             .collect()
     }
 
-    fn check<S: TileSample>(mut turner: FrameTurner, scans: usize, pixels: usize, make: impl Fn(u16) -> S) {
+    /// How frames of counts are added.
+    trait Push {
+        fn push(turner: &mut FrameTurner, frames: &[u16], pixels: usize);
+        const MAX_WIDTH: u32;
+    }
+    struct Words;
+    impl Push for Words {
+        fn push(turner: &mut FrameTurner, frames: &[u16], _: usize) {
+            turner.push(frames);
+        }
+        const MAX_WIDTH: u32 = 16;
+    }
+    struct Bytes;
+    impl Push for Bytes {
+        fn push(turner: &mut FrameTurner, frames: &[u16], _: usize) {
+            turner.push(&frames.iter().map(|&count| count as u8).collect::<Vec<_>>());
+        }
+        const MAX_WIDTH: u32 = 8;
+    }
+    /// Counts of so many bytes, transposed as the format of files says.
+    struct TransposedBits<const BYTES: usize>;
+    impl<const BYTES: usize> Push for TransposedBits<BYTES> {
+        fn push(turner: &mut FrameTurner, frames: &[u16], pixels: usize) {
+            let mut all = Vec::new();
+            for frame in frames.chunks_exact(pixels) {
+                let bytes: Vec<u8> =
+                    frame.iter().flat_map(|c| c.to_le_bytes().into_iter().take(BYTES)).collect();
+                for block in bytes.chunks(super::super::TRANSPOSED_BLOCK_BYTES) {
+                    let mut planes = vec![0; block.len()];
+                    crate::bitshuffle::transpose_scalar(block, BYTES, &mut planes);
+                    all.extend(planes);
+                }
+            }
+            turner.push_transposed(&all, BYTES);
+        }
+        const MAX_WIDTH: u32 = 8 * BYTES as u32;
+    }
+
+    fn check<P: Push>(mut turner: FrameTurner, scans: usize, pixels: usize) {
         // One turner makes blocks of different counts.
-        for max_width in [S::MAX_WIDTH.into(), 3, 0, S::MAX_WIDTH.into()] {
+        for max_width in [P::MAX_WIDTH, 3, 0, P::MAX_WIDTH] {
             let frames = frames(scans, pixels, max_width);
-            let counts: Vec<S> = frames.iter().map(|&count| make(count)).collect();
-            counts.chunks(TURN_SCANS * pixels).for_each(|window| turner.push(window));
+            frames.chunks(TURN_SCANS * pixels).for_each(|window| P::push(&mut turner, window, pixels));
             assert_eq!(turner.scans(), scans);
             let block = turner.finish();
             let mut builder = BlockBuilder::scalar(pixels);
@@ -298,9 +375,22 @@ mod tests {
     fn frames_become_the_block_of_their_counts() {
         for (scans, pixels) in [(1, 1), (512, 64), (512, 1030), (77, 2051), (64, 1024), (8, 65)] {
             for turn in Turn::available() {
-                check(FrameTurner::with(pixels, 16, turn), scans, pixels, |count| count);
-                check(FrameTurner::with(pixels, 8, turn), scans, pixels, |count| count as u8);
-                check(FrameTurner::with(pixels, 16, turn), scans, pixels, |count| count as u8);
+                check::<Words>(FrameTurner::with(pixels, 16, turn), scans, pixels);
+                check::<Bytes>(FrameTurner::with(pixels, 8, turn), scans, pixels);
+                check::<Bytes>(FrameTurner::with(pixels, 16, turn), scans, pixels);
+            }
+        }
+    }
+
+    #[test]
+    fn transposed_frames_become_the_block_of_their_counts() {
+        // More than a block of each size, whole ones and others.
+        for (scans, pixels) in [(1, 8), (512, 64), (77, 4096), (65, 4200), (8, 8192), (30, 8520), (512, 1032)]
+        {
+            for turn in Turn::available() {
+                check::<TransposedBits<2>>(FrameTurner::with(pixels, 16, turn), scans, pixels);
+                check::<TransposedBits<1>>(FrameTurner::with(pixels, 8, turn), scans, pixels);
+                check::<TransposedBits<1>>(FrameTurner::with(pixels, 16, turn), scans, pixels);
             }
         }
     }

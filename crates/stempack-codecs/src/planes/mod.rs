@@ -18,6 +18,7 @@ mod build_avx512;
 #[cfg(target_arch = "x86_64")]
 mod frame_x86;
 mod frames;
+mod transposed;
 #[cfg(target_arch = "x86_64")]
 mod turn_avx2;
 #[cfg(target_arch = "x86_64")]
@@ -25,6 +26,7 @@ mod turn_avx512;
 
 pub use build::BlockBuilder;
 pub use frames::{FrameTurner, TURN_SCANS};
+pub use transposed::TRANSPOSED_BLOCK_BYTES;
 
 use crate::shard::PackedShard;
 use crate::tile::Unpack;

@@ -2,9 +2,10 @@
 
 use super::layout::Stack;
 use crate::flat::digest_members;
-use crate::hdf5::{ReadCause, ReadFailure};
+use crate::hdf5::{DatasetIndex, ReadCause, ReadFailure};
 use crate::identity::Fingerprints;
 use crate::request;
+use std::fs::File;
 use stempack_model::{Acquisition, Error, FrameSource, MemberDigest, Result, SamplesMut, Task};
 
 /// An opened acquisition.
@@ -30,6 +31,32 @@ impl ArinaSource {
         ArinaSource { acquisition, stacks, fingerprints }
     }
 
+    /// Has each stack's part of the frames read into its part of the buffer, until one says `false`.
+    fn each_stack(
+        &self,
+        first_frame: u64,
+        mut into: SamplesMut<'_>,
+        read: impl Fn(&DatasetIndex, &File, u64, &mut [u8]) -> Result<bool, ReadFailure>,
+    ) -> Result<bool> {
+        let end = request::frames(&self.acquisition, first_frame, &into)?.end;
+        let frame_bytes = self.acquisition.detector.pixels() * self.acquisition.sample.bytes();
+        let mut rest: &mut [u8] = into.as_bytes_mut();
+        for (begins, stack) in &self.stacks {
+            let (from, to) = (first_frame.max(*begins), end.min(begins + stack.frames));
+            if from >= to {
+                continue;
+            }
+            let (here, after) = rest.split_at_mut((to - from) as usize * frame_bytes);
+            rest = after;
+            let file = self.fingerprints.open(stack.index.file())?;
+            let read = read(&stack.index, &file, from - begins, here);
+            if !read.map_err(|failure| self.explain(stack, *begins, failure))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn explain(&self, stack: &Stack, begins: u64, failure: ReadFailure) -> Error {
         let (first, last) = (begins + failure.rows.start, begins + failure.rows.end.saturating_sub(1));
         let frames = if first >= last {
@@ -48,25 +75,18 @@ impl FrameSource for ArinaSource {
         &self.acquisition
     }
 
-    fn read(&self, first_frame: u64, mut into: SamplesMut<'_>, task: &Task) -> Result<()> {
-        let frames = request::frames(&self.acquisition, first_frame, &into)?;
-        let end = frames.end;
-        let frame_bytes = self.acquisition.detector.pixels() * self.acquisition.sample.bytes();
-        let mut rest: &mut [u8] = into.as_bytes_mut();
-        for (begins, stack) in &self.stacks {
-            let (from, to) = (first_frame.max(*begins), end.min(begins + stack.frames));
-            if from >= to {
-                continue;
-            }
-            let (here, after) = rest.split_at_mut((to - from) as usize * frame_bytes);
-            rest = after;
-            let file = self.fingerprints.open(stack.index.file())?;
-            stack
-                .index
-                .read_rows(&file, from - begins, here, task)
-                .map_err(|failure| self.explain(stack, *begins, failure))?;
-        }
-        Ok(())
+    fn read(&self, first_frame: u64, into: SamplesMut<'_>, task: &Task) -> Result<()> {
+        let read = |index: &DatasetIndex, file: &File, row, out: &mut [u8]| {
+            index.read_rows(file, row, out, task).map(|()| true)
+        };
+        self.each_stack(first_frame, into, read).map(drop)
+    }
+
+    fn read_transposed(&self, first_frame: u64, into: SamplesMut<'_>, task: &Task) -> Result<bool> {
+        let read = |index: &DatasetIndex, file: &File, row, out: &mut [u8]| {
+            index.read_rows_transposed(file, row, out, task)
+        };
+        self.each_stack(first_frame, into, read)
     }
 
     fn frames_together(&self) -> u64 {

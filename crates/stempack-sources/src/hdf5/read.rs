@@ -1,12 +1,14 @@
 //! Rows of an indexed dataset, read by position and decoded in parallel into the caller's buffer.
 
 use super::index::{Chunk, Chunks, DatasetIndex, Element, ElementClass, Order, Storage};
-use super::pipeline::Buffers;
+use super::pipeline::{Buffers, Filter};
 use crate::error::SourceCode;
 use rayon::prelude::*;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use stempack_codecs::bitshuffle;
+use stempack_codecs::planes::TRANSPOSED_BLOCK_BYTES;
 use stempack_model::{Error, Result, Task};
 
 /// Contiguous rows are read in pieces of about this size.
@@ -92,6 +94,62 @@ impl DatasetIndex {
             // Which of several damaged rows is reported must not depend on the order of the workers.
             .min_by_key(|failure| failure.rows.start)
             .map_or(Ok(()), Err)
+    }
+
+    /// The rows as [`FrameSource::read_transposed`](stempack_model::FrameSource::read_transposed) leaves them; whether
+    /// they are stored so, each in a chunk of its own.
+    ///
+    /// # Errors
+    /// As for [`DatasetIndex::read_rows`].
+    ///
+    /// # Panics
+    /// As for [`DatasetIndex::read_rows`].
+    pub fn read_rows_transposed(
+        &self,
+        file: &File,
+        first: u64,
+        out: &mut [u8],
+        task: &Task,
+    ) -> Result<bool, ReadFailure> {
+        let row_bytes = self.row_bytes() as usize;
+        let Element { class, bytes: element_bytes, order } = self.element();
+        let Storage::Chunked(chunks) = self.storage() else { return Ok(false) };
+        if class != ElementClass::Unsigned
+            || !matches!((element_bytes, order), (1, _) | (2, Order::Little))
+            || chunks.pipeline.filters() != [Filter::BitshuffleLz4 { element_bytes }]
+            || chunks.dims.first() != Some(&1)
+            || chunks.dims[1..] != self.shape()[1..]
+            || !row_bytes.is_multiple_of(8 * element_bytes)
+        {
+            return Ok(false);
+        }
+        let rows = out.par_chunks_exact_mut(row_bytes).enumerate();
+        let rows = rows.map_init(Scratch::default, |scratch, (k, out)| {
+            let row = first + k as u64;
+            let failed = |address, cause| (row, address, cause);
+            task.check().map_err(|e| failed(0, ReadCause::Stopped(e)))?;
+            let chunk = chunks.table[row as usize];
+            let stored = &mut scratch.stored;
+            read_stored(file, chunk, stored).map_err(|(address, cause)| failed(address, cause))?;
+            if chunk.skipped_filters != 0
+                || bitshuffle::declared_block_bytes(stored) != Some(TRANSPOSED_BLOCK_BYTES as u32)
+            {
+                return Ok(false);
+            }
+            bitshuffle::decode_planes(stored, element_bytes, out)
+                .map_err(|e| failed(chunk.address, ReadCause::Corrupt(e.to_string())))?;
+            Ok(true)
+        });
+        let mut all = true;
+        for row in rows.collect::<Vec<_>>() {
+            match row {
+                Ok(so) => all &= so,
+                Err((row, address, cause)) => {
+                    return Err(ReadFailure { rows: row..row + 1, address, cause });
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// Decodes the whole dataset, in native byte order and C order.
@@ -215,13 +273,17 @@ pub(super) fn fetch(
     stored: &mut Vec<u8>,
     filters: &mut Buffers,
 ) -> Result<(), (u64, ReadCause)> {
-    // The table was held against the file length, so this is no more than the file has.
-    stored.resize(chunk.bytes as usize, 0);
-    file.read_exact_at(stored, chunk.address).map_err(|e| (chunk.address, ReadCause::Io(e)))?;
+    read_stored(file, chunk, stored)?;
     chunks
         .pipeline
         .decode(stored, chunk.skipped_filters, out, filters)
         .map_err(|reason| (chunk.address, ReadCause::Corrupt(reason)))
+}
+
+fn read_stored(file: &File, chunk: Chunk, stored: &mut Vec<u8>) -> Result<(), (u64, ReadCause)> {
+    // The table was held against the file length, so this is no more than the file has.
+    stored.resize(chunk.bytes as usize, 0);
+    file.read_exact_at(stored, chunk.address).map_err(|e| (chunk.address, ReadCause::Io(e)))
 }
 
 /// The part of one chunk that belongs to a block of rows or to a frame.
