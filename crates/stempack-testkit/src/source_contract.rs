@@ -349,6 +349,22 @@ impl SourceContract<'_> {
         let bytes = frame_bytes(source.acquisition());
         let expected = &self.expected[first as usize * bytes..(first + count) as usize * bytes];
         assert!(*samples.as_ref().little_endian() == *expected, "{what}: {count} frames from {first} differ");
+        let mut transposed = self.soiled(source, count);
+        let stored_so = source
+            .read_transposed(first, transposed.as_mut(), &Task::new())
+            .unwrap_or_else(|e| panic!("{what}: {count} frames from {first}, transposed: {e}"));
+        if stored_so {
+            let sample_bytes = source.acquisition().sample.bytes();
+            let mut transposed = transposed.as_mut();
+            let frames = transposed.as_bytes_mut().chunks(bytes.max(1));
+            let found = frames
+                .flat_map(|frame| frame.chunks(8192))
+                .flat_map(|block| counts_of_planes(block, sample_bytes));
+            assert!(
+                found.eq(expected.iter().copied()),
+                "{what}: {count} transposed frames from {first} differ"
+            );
+        }
     }
 
     fn expect_frames_or_refusal(&self, source: &dyn FrameSource, what: &str) {
@@ -356,9 +372,28 @@ impl SourceContract<'_> {
         let mut samples = self.soiled(source, frames);
         match source.read(0, samples.as_mut(), &Task::new()) {
             Ok(()) => assert!(*samples.as_ref().little_endian() == *self.expected, "{what}: other samples"),
-            Err(e) => typed(&e, what),
+            Err(e) => {
+                typed(&e, what);
+                match source.read_transposed(0, samples.as_mut(), &Task::new()) {
+                    Ok(stored_so) => assert!(!stored_so, "{what}: reads, but only transposed"),
+                    Err(same) => assert_eq!(same.to_string(), e.to_string(), "{what}"),
+                }
+            }
         }
     }
+}
+
+/// Little-endian counts of a block of planes, bit by bit.
+fn counts_of_planes(planes: &[u8], sample_bytes: usize) -> Vec<u8> {
+    let plane_bytes = planes.len() / (8 * sample_bytes);
+    let mut counts = vec![0; planes.len()];
+    for (k, plane) in planes.chunks(plane_bytes).enumerate() {
+        for count in 0..8 * plane_bytes {
+            let bit = plane[count / 8] >> (count % 8) & 1;
+            counts[count * sample_bytes + k / 8] |= bit << (k % 8);
+        }
+    }
+    counts
 }
 
 /// A refusal that is about the files, with words.

@@ -4,3 +4,4 @@
 
 mod exports;
 mod float_residents;
+mod original_residents;
