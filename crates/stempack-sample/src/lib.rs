@@ -49,6 +49,8 @@ pub struct SampleSpec {
     pub frames_per_file: usize,
     /// How many pixels are stuck at the largest value of the type and flagged in the pixel mask.
     pub excluded: usize,
+    /// Bytes of a bitshuffle block; 0 for the usual 8192.
+    pub block_bytes: usize,
     /// Whether the NXem companion, which records the scan shape and step, is written.
     pub companion: bool,
 }
@@ -66,6 +68,7 @@ impl Default for SampleSpec {
             seed: 7,
             frames_per_file: 4096,
             excluded: 3,
+            block_bytes: 0,
             companion: true,
         }
     }
@@ -115,6 +118,9 @@ impl SampleSpec {
                 "{} frames for each file do not give 1 to 999999 files",
                 self.frames_per_file
             ));
+        }
+        if !self.block_bytes.is_multiple_of(8 * self.sample.bytes()) {
+            return invalid(format!("blocks of {} bytes are no groups of eight counts", self.block_bytes));
         }
         Ok(())
     }
@@ -244,7 +250,7 @@ fn encode_frame(
         bytes.extend_from_slice(&count.min(largest).to_le_bytes()[..width]);
     }
     let mut chunk = Vec::new();
-    bitshuffle::encode_chunk(&bytes, width, 0, &mut chunk)
+    bitshuffle::encode_chunk(&bytes, width, spec.block_bytes, &mut chunk)
         .map_err(|e| Error::new(SampleCode::Write, format!("cannot encode frame {position}: {e}")))?;
     Ok(chunk)
 }

@@ -108,6 +108,7 @@ fn specifications_that_cannot_be_written_are_refused() {
     for bad in [
         SampleSpec { frames_per_file: 0, ..spec() },
         SampleSpec { excluded: 12 * 13, ..spec() },
+        SampleSpec { block_bytes: 24, ..spec() },
         SampleSpec { detector: DetectorShape::new(2048, 2048).unwrap(), ..spec() },
     ] {
         assert_eq!(

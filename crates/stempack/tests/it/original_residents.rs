@@ -21,12 +21,13 @@ fn transposed(source: &dyn FrameSource) -> bool {
 #[test]
 fn what_detectors_write_becomes_a_resident() {
     // Several data files and blocks of scan positions; parts of strips, groups and blocks of pixels; odd pixels.
-    for (scan, detector, sample, stored_so) in [
-        ((25, 27), (96, 96), SampleType::U16, true),
-        ((25, 27), (64, 65), SampleType::U8, true),
-        ((3, 30), (24, 23), SampleType::U16, true),
-        ((9, 9), (100, 101), SampleType::U16, false),
-        ((9, 9), (64, 64), SampleType::U32, false),
+    for (scan, detector, sample, block_bytes, stored_so) in [
+        ((25, 27), (96, 96), SampleType::U16, 0, true),
+        ((25, 27), (64, 65), SampleType::U8, 0, true),
+        ((3, 30), (24, 23), SampleType::U16, 0, true),
+        ((9, 9), (96, 96), SampleType::U16, 4096, false),
+        ((9, 9), (100, 101), SampleType::U16, 0, false),
+        ((9, 9), (64, 64), SampleType::U32, 0, false),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let spec = SampleSpec {
@@ -34,6 +35,7 @@ fn what_detectors_write_becomes_a_resident() {
             detector: DetectorShape::new(detector.0, detector.1).unwrap(),
             sample,
             frames_per_file: 300,
+            block_bytes,
             ..SampleSpec::default()
         };
         let paths = write_acquisition(folder.path(), &spec, &Task::new()).unwrap();
