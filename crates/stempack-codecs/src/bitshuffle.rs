@@ -128,12 +128,43 @@ pub fn decode_chunk(
     })
 }
 
-/// Decodes only the compression of such a chunk: `out` then holds the planes of its blocks.
+/// Decodes only the compression of such a chunk of elements of one or two bytes: `out` then holds those planes of its
+/// blocks that are not zero, and `present` says for each block which these are. Most planes of sparse counts are zero,
+/// and memory is spared both their writing and their reading.
 ///
 /// # Errors
-/// The first violation met; `out` then holds unspecified bytes.
-pub fn decode_planes(src: &[u8], element_bytes: usize, out: &mut [u8]) -> Result<(), BitshuffleError> {
-    each_block(src, element_bytes, out, lz4::decode_block)
+/// The first violation met; `out` and `present` then hold anything.
+///
+/// # Panics
+/// When elements are wider, or `present` has fewer entries than the chunk has blocks.
+pub fn decode_planes(
+    src: &[u8],
+    element_bytes: usize,
+    out: &mut [u8],
+    present: &mut [u16],
+    scratch: &mut Vec<u8>,
+) -> Result<(), BitshuffleError> {
+    assert!(element_bytes <= 2, "a mask of {} planes", 8 * element_bytes);
+    let mut blocks = 0;
+    each_block(src, element_bytes, out, |coded, block| {
+        if scratch.len() < block.len() {
+            scratch.resize(block.len(), 0);
+        }
+        let planes = &mut scratch[..block.len()];
+        lz4::decode_block(coded, planes)?;
+        let plane_bytes = block.len() / (8 * element_bytes);
+        present[blocks] = 0;
+        for (k, (to, plane)) in
+            block.chunks_exact_mut(plane_bytes).zip(planes.chunks_exact(plane_bytes)).enumerate()
+        {
+            if plane.iter().fold(0, |or, byte| or | byte) != 0 {
+                to.copy_from_slice(plane);
+                present[blocks] |= 1 << k;
+            }
+        }
+        blocks += 1;
+        Ok(())
+    })
 }
 
 /// The block size in bytes that a chunk declares.

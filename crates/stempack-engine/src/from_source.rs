@@ -10,7 +10,9 @@ use crate::marks::Marks;
 use crate::resident::{Contents, Resident};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use stempack_codecs::planes::{BLOCK_SCANS, FrameTurner, PlaneBlock, PlaneShard, TURN_SCANS};
+use stempack_codecs::planes::{
+    BLOCK_SCANS, FrameTurner, PlaneBlock, PlaneShard, TRANSPOSED_BLOCK_BYTES, TURN_SCANS,
+};
 use stempack_containers::pack::{FrameDecoder, RawAccess};
 use stempack_model::{Error, FrameSource, Result, SampleType, Samples, SamplesRef, Shape4, Task};
 use stempack_products::{FrameSourceProducts, Products};
@@ -194,18 +196,26 @@ struct Maker<'a> {
     window: Samples,
     counts: Vec<u16>,
     turner: FrameTurner,
+    /// Blocks of a transposed frame.
+    blocks: usize,
+    /// Which planes are present in each block of the frames of the window.
+    planes: Vec<u16>,
     /// Whether the source leaves the bits of its frames transposed, as far as is known.
     transposed: bool,
 }
 
 impl<'a> Maker<'a> {
     fn new(plan: &'a Plan<'a>, marks: &'a Marks) -> Self {
+        let frames = plan.window.min(plan.total);
+        let blocks = (plan.pixels * plan.sample.bytes()).div_ceil(TRANSPOSED_BLOCK_BYTES);
         Maker {
             plan,
             marks,
-            window: Samples::zeroed(plan.sample, plan.window.min(plan.total) * plan.pixels),
+            window: Samples::zeroed(plan.sample, frames * plan.pixels),
             counts: Vec::new(),
             turner: FrameTurner::new(plan.pixels, max_width(plan.sample)),
+            blocks,
+            planes: vec![0; frames * blocks],
             transposed: matches!(plan.sample, SampleType::U8 | SampleType::U16),
         }
     }
@@ -231,7 +241,8 @@ impl<'a> Maker<'a> {
             let count = window.min(end - first);
             if self.transposed {
                 let into = self.window.head_mut(count * pixels);
-                self.transposed = source.read_transposed(first as u64, into, &self.plan.quiet)?;
+                let planes = &mut self.planes[..count * self.blocks];
+                self.transposed = source.read_transposed(first as u64, into, planes, &self.plan.quiet)?;
             }
             if !self.transposed {
                 source.read(first as u64, self.window.head_mut(count * pixels), &self.plan.quiet)?;
@@ -251,8 +262,10 @@ impl<'a> Maker<'a> {
             (frames.start * pixels..frames.end * pixels, frames.len() * pixels * sample.bytes());
         if self.transposed {
             let from = frames.start * pixels * sample.bytes();
-            self.turner
-                .push_transposed(&self.window.as_mut().as_bytes_mut()[from..from + bytes], sample.bytes());
+            let mut window = self.window.as_mut();
+            let window = &window.as_bytes_mut()[from..from + bytes];
+            let planes = &self.planes[frames.start * self.blocks..frames.end * self.blocks];
+            self.turner.push_transposed(window, sample.bytes(), planes);
         } else {
             match self.window.as_ref().slice(counts) {
                 SamplesRef::U8(counts) => self.turner.push(counts),

@@ -30,13 +30,21 @@ pub trait FrameSource: Send + Sync {
 
     /// Reads frames as [`FrameSource::read`] does, but leaves their bits transposed, if that is how all of them are stored:
     /// 8- or 16-bit counts in blocks of 8192 bytes, the last one shorter; in each block the lowest bit of all counts, then
-    /// the next; the bit of the first count the lowest of its byte. Returns whether they are stored so; where not, `into`
-    /// holds anything.
+    /// the next; the bit of the first count the lowest of its byte. Returns whether they are stored so.
+    ///
+    /// `planes` gets, for each frame and block, which bits some count has, the lowest bit standing for the lowest. What
+    /// `into` holds of other bits is unspecified, and all of it where frames are stored otherwise.
     ///
     /// # Errors
     /// Those of [`FrameSource::read`].
-    fn read_transposed(&self, first_frame: u64, into: SamplesMut<'_>, task: &Task) -> Result<bool> {
-        let _ = (first_frame, into, task);
+    fn read_transposed(
+        &self,
+        first_frame: u64,
+        into: SamplesMut<'_>,
+        planes: &mut [u16],
+        task: &Task,
+    ) -> Result<bool> {
+        let _ = (first_frame, into, planes, task);
         Ok(false)
     }
 

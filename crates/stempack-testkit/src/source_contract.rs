@@ -350,8 +350,9 @@ impl SourceContract<'_> {
         let expected = &self.expected[first as usize * bytes..(first + count) as usize * bytes];
         assert!(*samples.as_ref().little_endian() == *expected, "{what}: {count} frames from {first} differ");
         let mut transposed = self.soiled(source, count);
+        let mut planes = vec![0; count as usize * bytes.div_ceil(8192)];
         let stored_so = source
-            .read_transposed(first, transposed.as_mut(), &Task::new())
+            .read_transposed(first, transposed.as_mut(), &mut planes, &Task::new())
             .unwrap_or_else(|e| panic!("{what}: {count} frames from {first}, transposed: {e}"));
         if stored_so {
             let sample_bytes = source.acquisition().sample.bytes();
@@ -359,7 +360,8 @@ impl SourceContract<'_> {
             let frames = transposed.as_bytes_mut().chunks(bytes.max(1));
             let found = frames
                 .flat_map(|frame| frame.chunks(8192))
-                .flat_map(|block| counts_of_planes(block, sample_bytes));
+                .zip(&planes)
+                .flat_map(|(block, &present)| counts_of_planes(block, sample_bytes, present));
             assert!(
                 found.eq(expected.iter().copied()),
                 "{what}: {count} transposed frames from {first} differ"
@@ -374,7 +376,8 @@ impl SourceContract<'_> {
             Ok(()) => assert!(*samples.as_ref().little_endian() == *self.expected, "{what}: other samples"),
             Err(e) => {
                 typed(&e, what);
-                match source.read_transposed(0, samples.as_mut(), &Task::new()) {
+                let mut planes = vec![0; frames as usize * frame_bytes(source.acquisition()).div_ceil(8192)];
+                match source.read_transposed(0, samples.as_mut(), &mut planes, &Task::new()) {
                     Ok(stored_so) => assert!(!stored_so, "{what}: reads, but only transposed"),
                     Err(same) => assert_eq!(same.to_string(), e.to_string(), "{what}"),
                 }
@@ -383,11 +386,11 @@ impl SourceContract<'_> {
     }
 }
 
-/// Little-endian counts of a block of planes, bit by bit.
-fn counts_of_planes(planes: &[u8], sample_bytes: usize) -> Vec<u8> {
+/// Little-endian counts of a block of planes, bit by bit; planes that are not present are zero.
+fn counts_of_planes(planes: &[u8], sample_bytes: usize, present: u16) -> Vec<u8> {
     let plane_bytes = planes.len() / (8 * sample_bytes);
     let mut counts = vec![0; planes.len()];
-    for (k, plane) in planes.chunks(plane_bytes).enumerate() {
+    for (k, plane) in planes.chunks(plane_bytes).enumerate().filter(|(k, _)| present >> k & 1 == 1) {
         for count in 0..8 * plane_bytes {
             let bit = plane[count / 8] >> (count % 8) & 1;
             counts[count * sample_bytes + k / 8] |= bit << (k % 8);

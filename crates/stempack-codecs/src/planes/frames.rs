@@ -109,15 +109,17 @@ impl FrameTurner {
 
     /// The same from frames whose bits files keep transposed, of counts of one or two bytes: blocks of
     /// [`TRANSPOSED_BLOCK_BYTES`](super::TRANSPOSED_BLOCK_BYTES), the last one shorter, hold the lowest bit of all their
-    /// counts, then the next; the bit of the first count is the lowest of its byte.
+    /// counts, then the next; the bit of the first count is the lowest of its byte. `present` says for each frame and block
+    /// which bits are there at all.
     ///
     /// # Panics
     /// As for [`FrameTurner::push`], and when pixels do not come in eights.
-    pub fn push_transposed(&mut self, frames: &[u8], sample_bytes: usize) {
+    pub fn push_transposed(&mut self, frames: &[u8], sample_bytes: usize, present: &[u16]) {
         let (pixels, turn) = (self.pixels, self.turn);
         let scans = frames.len() / (pixels * sample_bytes);
         assert!(frames.len() == scans * pixels * sample_bytes && pixels.is_multiple_of(8));
-        let of = Transposed { frames, pixels, sample_bytes };
+        let of = Transposed { frames, pixels, sample_bytes, present };
+        assert_eq!(present.len(), scans * of.blocks());
         self.each_strip(scans, 8 * sample_bytes as u8, |first, window, groups| {
             turn.transposed(of, first, window, groups);
         });
@@ -336,17 +338,28 @@ mod tests {
     struct TransposedBits<const BYTES: usize>;
     impl<const BYTES: usize> Push for TransposedBits<BYTES> {
         fn push(turner: &mut FrameTurner, frames: &[u16], pixels: usize) {
-            let mut all = Vec::new();
+            // Whoever says nothing of zero planes, or all of them.
+            let (mut all, mut present) = (Vec::new(), Vec::new());
             for frame in frames.chunks_exact(pixels) {
                 let bytes: Vec<u8> =
                     frame.iter().flat_map(|c| c.to_le_bytes().into_iter().take(BYTES)).collect();
                 for block in bytes.chunks(super::super::TRANSPOSED_BLOCK_BYTES) {
                     let mut planes = vec![0; block.len()];
                     crate::bitshuffle::transpose_scalar(block, BYTES, &mut planes);
+                    let plane_bytes = planes.len() / (8 * BYTES);
+                    let mut some = 0;
+                    for (k, plane) in planes.chunks_exact_mut(plane_bytes).enumerate() {
+                        if present.len() % 3 == 0 || plane.iter().any(|&byte| byte != 0) {
+                            some |= 1 << k;
+                        } else {
+                            plane.fill(0xa5);
+                        }
+                    }
+                    present.push(some);
                     all.extend(planes);
                 }
             }
-            turner.push_transposed(&all, BYTES);
+            turner.push_transposed(&all, BYTES, &present);
         }
         const MAX_WIDTH: u32 = 8 * BYTES as u32;
     }

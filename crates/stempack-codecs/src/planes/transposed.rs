@@ -11,12 +11,24 @@ use super::frames::{GROUP, STRIP, TURN_SCANS, Turned};
 pub const TRANSPOSED_BLOCK_BYTES: usize = 8192;
 
 /// Up to 64 frames whose samples are in blocks of [`TRANSPOSED_BLOCK_BYTES`], the last one shorter, and in each block
-/// plane after plane.
+/// plane after plane, of those that are present.
 #[derive(Clone, Copy)]
 pub(super) struct Transposed<'a> {
     pub(super) frames: &'a [u8],
     pub(super) pixels: usize,
     pub(super) sample_bytes: usize,
+    /// Which planes are present, for each frame and block.
+    pub(super) present: &'a [u16],
+}
+
+impl Transposed<'_> {
+    pub(super) fn frame_bytes(&self) -> usize {
+        self.pixels * self.sample_bytes
+    }
+    /// Blocks of a frame.
+    pub(super) fn blocks(&self) -> usize {
+        self.frame_bytes().div_ceil(TRANSPOSED_BLOCK_BYTES)
+    }
 }
 
 /// Lines of 64 frames, then of 64 pixels.
@@ -29,12 +41,17 @@ pub(super) fn turn(of: Transposed<'_>, first: usize, window: usize, groups: &mut
     let (block, within) = (first / block_pixels, first % block_pixels / 8);
     let plane_bytes = block_pixels.min(of.pixels - block * block_pixels) / 8;
     let line_bytes = (plane_bytes - within).min(8 * groups.len());
-    for k in 0..8 * of.sample_bytes {
+    let present = || of.present.iter().skip(block).step_by(of.blocks());
+    let any = present().fold(0, |any, present| any | present);
+    for k in (0..8 * of.sample_bytes).filter(|k| any >> k & 1 == 1) {
         let at = TRANSPOSED_BLOCK_BYTES * block + plane_bytes * k + within;
         let (mut square, mut or) = ([[0; STRIP]; TURN_SCANS], [0; STRIP]);
-        for (line, frame) in square.iter_mut().zip(of.frames.chunks_exact(of.pixels * of.sample_bytes)) {
-            *line = line_of(&frame[at..at + line_bytes]);
-            or.iter_mut().zip(&*line).for_each(|(or, word)| *or |= word);
+        let frames = of.frames.chunks_exact(of.frame_bytes()).zip(present());
+        for (line, (frame, present)) in square.iter_mut().zip(frames) {
+            if present >> k & 1 == 1 {
+                *line = line_of(&frame[at..at + line_bytes]);
+                or.iter_mut().zip(&*line).for_each(|(or, word)| *or |= word);
+            }
         }
         if or == [0; STRIP] {
             continue;

@@ -6,6 +6,7 @@ use crate::hdf5::{DatasetIndex, ReadCause, ReadFailure};
 use crate::identity::Fingerprints;
 use crate::request;
 use std::fs::File;
+use stempack_codecs::planes::TRANSPOSED_BLOCK_BYTES;
 use stempack_model::{Acquisition, Error, FrameSource, MemberDigest, Result, SamplesMut, Task};
 
 /// An opened acquisition.
@@ -36,7 +37,7 @@ impl ArinaSource {
         &self,
         first_frame: u64,
         mut into: SamplesMut<'_>,
-        read: impl Fn(&DatasetIndex, &File, u64, &mut [u8]) -> Result<bool, ReadFailure>,
+        mut read: impl FnMut(&DatasetIndex, &File, u64, &mut [u8]) -> Result<bool, ReadFailure>,
     ) -> Result<bool> {
         let end = request::frames(&self.acquisition, first_frame, &into)?.end;
         let frame_bytes = self.acquisition.detector.pixels() * self.acquisition.sample.bytes();
@@ -82,9 +83,20 @@ impl FrameSource for ArinaSource {
         self.each_stack(first_frame, into, read).map(drop)
     }
 
-    fn read_transposed(&self, first_frame: u64, into: SamplesMut<'_>, task: &Task) -> Result<bool> {
+    fn read_transposed(
+        &self,
+        first_frame: u64,
+        into: SamplesMut<'_>,
+        planes: &mut [u16],
+        task: &Task,
+    ) -> Result<bool> {
+        let frame_bytes = self.acquisition.detector.pixels() * self.acquisition.sample.bytes();
+        let blocks = frame_bytes.div_ceil(TRANSPOSED_BLOCK_BYTES);
+        let mut rest = planes;
         let read = |index: &DatasetIndex, file: &File, row, out: &mut [u8]| {
-            index.read_rows_transposed(file, row, out, task)
+            let (here, after) = std::mem::take(&mut rest).split_at_mut(out.len() / frame_bytes * blocks);
+            rest = after;
+            index.read_rows_transposed(file, row, out, here, task)
         };
         self.each_stack(first_frame, into, read)
     }

@@ -109,6 +109,7 @@ impl DatasetIndex {
         file: &File,
         first: u64,
         out: &mut [u8],
+        planes: &mut [u16],
         task: &Task,
     ) -> Result<bool, ReadFailure> {
         let row_bytes = self.row_bytes() as usize;
@@ -123,20 +124,22 @@ impl DatasetIndex {
         {
             return Ok(false);
         }
-        let rows = out.par_chunks_exact_mut(row_bytes).enumerate();
-        let rows = rows.map_init(Scratch::default, |scratch, (k, out)| {
+        let rows = out.par_chunks_exact_mut(row_bytes);
+        let rows =
+            rows.zip(planes.par_chunks_exact_mut(row_bytes.div_ceil(TRANSPOSED_BLOCK_BYTES))).enumerate();
+        let rows = rows.map_init(Scratch::default, |scratch, (k, (out, planes))| {
             let row = first + k as u64;
             let failed = |address, cause| (row, address, cause);
             task.check().map_err(|e| failed(0, ReadCause::Stopped(e)))?;
             let chunk = chunks.table[row as usize];
-            let stored = &mut scratch.stored;
+            let Scratch { stored, chunk: block, .. } = scratch;
             read_stored(file, chunk, stored).map_err(|(address, cause)| failed(address, cause))?;
             if chunk.skipped_filters != 0
                 || bitshuffle::declared_block_bytes(stored) != Some(TRANSPOSED_BLOCK_BYTES as u32)
             {
                 return Ok(false);
             }
-            bitshuffle::decode_planes(stored, element_bytes, out)
+            bitshuffle::decode_planes(stored, element_bytes, out, planes, block)
                 .map_err(|e| failed(chunk.address, ReadCause::Corrupt(e.to_string())))?;
             Ok(true)
         });

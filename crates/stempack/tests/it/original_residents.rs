@@ -15,7 +15,8 @@ fn source(path: &Path, options: &OpenOptions) -> Arc<dyn FrameSource> {
 fn transposed(source: &dyn FrameSource) -> bool {
     let a = source.acquisition();
     let mut frame = Samples::zeroed(a.sample, a.detector.pixels());
-    source.read_transposed(0, frame.as_mut(), &Task::new()).unwrap()
+    let mut planes = vec![0; (a.detector.pixels() * a.sample.bytes()).div_ceil(8192)];
+    source.read_transposed(0, frame.as_mut(), &mut planes, &Task::new()).unwrap()
 }
 
 #[test]
