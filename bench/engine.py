@@ -89,7 +89,7 @@ def main():
         for threads in (1, 2):
             forms += example(o.examples, "resident_speed", pack, threads)
     [drag] = example(o.examples, "drag", o.small, 512, 512, 2)
-    [original] = example(o.examples, "original_resident", o.original, 2)
+    [original] = example(o.examples, "original_resident", o.original, 2, 9)
     answers = [*forms, *drag["drag"].values(), original]
     if not all(answer["equal"] for answer in answers):
         raise SystemExit("an answer differs")
