@@ -17,12 +17,28 @@ pub(crate) fn lz4(data: &[u8]) {
     assert_eq!(back, block);
 }
 
-/// A bitshuffle/LZ4 chunk is decoded or refused.
+/// A bitshuffle/LZ4 chunk is decoded or refused, and so are its planes alone, with the same words.
 pub(crate) fn bitshuffle(data: &[u8]) {
     let Some((&first, chunk)) = data.split_first() else { return };
     let element = [1, 2, 4, 8][first as usize % 4];
     let mut out = vec![0; element * (first as usize / 4 * 37 + 5)];
-    let _ = shuffled::decode_chunk(chunk, element, &mut out, &mut Vec::new());
+    let decoded = shuffled::decode_chunk(chunk, element, &mut out, &mut Vec::new());
+    if element <= 2 {
+        let (mut planes, mut present) = (vec![0; out.len()], vec![0; out.len() / (8 * element) + 1]);
+        let alone = shuffled::decode_planes(chunk, element, &mut planes, &mut present, &mut Vec::new());
+        assert_eq!(alone, decoded);
+        // Planes that are not written are zero here, as is what they stand for.
+        let block = shuffled::declared_block_bytes(chunk).filter(|_| decoded.is_ok());
+        let whole = out.len() / (8 * element) * (8 * element);
+        for (planes, out) in block
+            .into_iter()
+            .flat_map(|n| planes[..whole].chunks(n as usize).zip(out[..whole].chunks(n as usize)))
+        {
+            let mut counts = vec![0; out.len()];
+            shuffled::untranspose_scalar(planes, element, &mut counts);
+            assert_eq!(counts, out);
+        }
+    }
 }
 
 /// A shard's headers or widths are refused, or readable at every tile.
