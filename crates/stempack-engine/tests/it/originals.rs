@@ -79,6 +79,20 @@ fn marks_of_excluded_pixels_are_given_back() {
 }
 
 #[test]
+fn of_several_failures_the_earliest_is_named() {
+    // The second block is made beside the first, and fails sooner.
+    let mut data: Vec<u32> = counts(1500, 30, 300).iter().map(|&v| v as u32).collect();
+    for scan in [511, 512, 1400] {
+        data[30 * scan + 4] = 70_000;
+    }
+    let source: Arc<dyn FrameSource> = Arc::new(MemorySource::new((30, 50), (6, 5), Samples::U32(data)));
+    for _ in 0..20 {
+        let error = Resident::from_source(&source, &Task::new()).unwrap_err();
+        assert!(error.to_string().contains("scan position 511, pixel 4"), "{error}");
+    }
+}
+
+#[test]
 fn frames_that_are_stored_together_are_read_once() {
     let (scan, pixels) = ((20, 67), 30);
     let data: Vec<u64> = (0..20 * 67 * pixels).map(|i| i * 7 % 501 / 3).collect();
