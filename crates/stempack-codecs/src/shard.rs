@@ -3,6 +3,7 @@
 use crate::pack_u8::NibbleWidths;
 use crate::tile::{EncodedTile, READ_SLACK, U8_SCANS, U16_SCANS};
 use crate::{bits, pack_u8};
+use bytes::Bytes;
 
 /// Payload words a shard may have, because word offsets are 27-bit.
 pub const MAX_PAYLOAD_WORDS: u64 = 1 << 27;
@@ -174,16 +175,24 @@ pub struct PackedShard {
     scans: usize,
     pixels: usize,
     tiles: usize,
-    payload: Vec<u8>,
+    payload: Bytes,
     index: TileIndex,
 }
 
 impl PackedShard {
-    /// Puts validated parts together. `payload` has [`READ_SLACK`] bytes more than the shard's payload.
+    /// Puts validated parts together. `payload`, a `Vec` or bytes that lie elsewhere, has [`READ_SLACK`] bytes more than
+    /// the shard's payload; what they are does not matter.
     ///
     /// # Panics
     /// When the parts do not fit each other; the validating functions of [`pack_u8`] and [`crate::pack_u16`] see to it.
-    pub fn new(profile: Profile, scans: usize, pixels: usize, payload: Vec<u8>, index: TileIndex) -> Self {
+    pub fn new(
+        profile: Profile,
+        scans: usize,
+        pixels: usize,
+        payload: impl Into<Bytes>,
+        index: TileIndex,
+    ) -> Self {
+        let payload = payload.into();
         let tiles = scans.div_ceil(profile.tile_scans());
         match &index {
             TileIndex::Nibbles { words, .. } => {

@@ -35,6 +35,15 @@ impl Identity {
             Err(e) => Err(changed(path, &format!("can no longer be read ({e})"))),
         }
     }
+    /// The same for the open file alone, which is all that a read depends on: removing its name or giving it to another
+    /// file changes the change time, but not one byte of what is open here.
+    pub(crate) fn check_open(&self, file: &File, path: &Path) -> Result<()> {
+        let now = Identity::of(&file.metadata().map_err(|e| Error::io("stat", path, e))?);
+        if now.bytes == self.bytes && now.modified == self.modified {
+            return Ok(());
+        }
+        Err(changed(path, "changed while it was in use"))
+    }
 }
 
 /// The refusal of a file that changed.

@@ -3,7 +3,7 @@
 use crate::cpu::Kernel;
 use crate::error::EngineCode;
 use crate::frames::{Frames, Shards};
-use crate::held::{Form, Held};
+use crate::held::{Form, Held, check_unchanged};
 use crate::reduce::{self, Change, max_count};
 use crate::resident::{Capability, ResidentReport};
 use crate::selected::{self, Chosen};
@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use stempack_codecs::counts::Counts;
 use stempack_codecs::shard::Profile;
 use stempack_containers::Digest;
-use stempack_containers::pack::{PackFile, RawAccess};
+use stempack_containers::pack::{LoadedShard, MappedPack, PackFile, RawAccess};
 use stempack_model::{Error, Exclusions, Result, SampleType, Samples, SamplesMut, Shape4, Task};
 use stempack_products::{DetectorMask, Moments, PatternSum, Products, ScanSelection, SumImage, Sums};
 
@@ -50,6 +50,23 @@ impl Counted {
 
     /// See [`Resident::load`](crate::Resident::load).
     pub(crate) fn load(pack: &PackFile, task: &Task) -> Result<Self> {
+        Self::load_by(pack, task, |ordinals| pack.load_shards(ordinals, task), Held::from)
+    }
+
+    /// See [`Resident::load_mapped`](crate::Resident::load_mapped).
+    pub(crate) fn load_mapped(map: &Arc<MappedPack>, task: &Task) -> Result<Self> {
+        let load = |ordinals: &[usize]| map.load_shards(ordinals, task);
+        let loaded = Self::load_by(map.pack(), task, load, |shard| Held::mapped(shard, map))?;
+        map.check_unchanged()?;
+        Ok(loaded)
+    }
+
+    fn load_by(
+        pack: &PackFile,
+        task: &Task,
+        load: impl Fn(&[usize]) -> Result<Vec<LoadedShard>> + Sync,
+        hold: impl Fn(LoadedShard) -> Held + Sync,
+    ) -> Result<Self> {
         let needed = Self::needed_bytes(pack);
         if needed > task.memory_budget() {
             return Err(Error::new(
@@ -68,7 +85,7 @@ impl Counted {
             .par_chunks(together(pack))
             .map(|ordinals| {
                 task.check()?;
-                let held: Vec<Held> = pack.load_shards(ordinals, task)?.into_iter().map(Held::from).collect();
+                let held: Vec<Held> = load(ordinals)?.into_iter().map(&hold).collect();
                 task.advance(held.iter().map(Held::resident_bytes).sum());
                 Ok(held)
             })
@@ -136,6 +153,7 @@ impl Counted {
         };
         ResidentReport {
             resident_bytes: self.resident_bytes(),
+            mapped_bytes: self.held().iter().map(|held| held.mapped_bytes()).sum(),
             layout: self.layout(),
             logical_bytes: self
                 .frames
@@ -161,7 +179,9 @@ impl Counted {
 
     /// Fills `out` with what a change makes of the exact sums at every scan position.
     pub(crate) fn sums(&self, change: Change<'_>, out: &mut [u64], task: &Task) -> Result<()> {
-        reduce::virtual_image(self.kernel, &self.held(), change, out, task)
+        let held = self.held();
+        reduce::virtual_image(self.kernel, &held, change, out, task)?;
+        check_unchanged(&held)
     }
     /// Bytes that hold the counts of each pixel, all shards together.
     pub(crate) fn pixel_bytes(&self) -> Vec<u64> {
@@ -206,8 +226,9 @@ fn read(slot: &RwLock<Arc<Held>>) -> Arc<Held> {
 
 impl Shards for Counted {
     fn with(&self, ordinal: usize, use_it: &mut dyn FnMut(&Held)) -> Result<()> {
-        use_it(&read(&self.shards[ordinal]));
-        Ok(())
+        let held = read(&self.shards[ordinal]);
+        use_it(&held);
+        check_unchanged(&[held])
     }
 }
 
@@ -239,7 +260,9 @@ impl Products for Counted {
     fn pattern_sum(&self, task: &Task) -> Result<PatternSum> {
         let positions = self.frames.shape.scan.positions() as u64;
         PatternSum::check_bound(positions, self.max_value())?;
-        let sums = reduce::pattern_sum(self.kernel, &self.held(), &self.frames.excluded, task)?;
+        let held = self.held();
+        let sums = reduce::pattern_sum(self.kernel, &held, &self.frames.excluded, task)?;
+        check_unchanged(&held)?;
         Ok(PatternSum { shape: self.frames.shape.detector, sums: sums.into(), positions })
     }
 
@@ -247,7 +270,9 @@ impl Products for Counted {
         let detector = self.frames.shape.detector;
         Moments::check_bound(detector, self.max_value())?;
         let size = (detector.rows(), detector.cols());
-        let m = reduce::moments(self.kernel, &self.held(), size, &self.frames.excluded, task)?;
+        let held = self.held();
+        let m = reduce::moments(self.kernel, &held, size, &self.frames.excluded, task)?;
+        check_unchanged(&held)?;
         Ok(Moments {
             shape: self.frames.shape.scan,
             total: m.total.into(),
@@ -262,13 +287,15 @@ impl Products for Counted {
         PatternSum::check_bound(selection.positions(), self.max_value())?;
         let mut sums = vec![0u64; shape.detector.pixels()];
         let mut first = 0;
-        for held in self.held() {
+        let all = self.held();
+        for held in &all {
             let scans = first..first + held.scans() as u64;
             first = scans.end;
             if let Some(chosen) = Chosen::in_shard(selection, scans) {
-                selected::add(self.kernel, &held, &chosen, &self.frames.excluded, &mut sums, task)?;
+                selected::add(self.kernel, held, &chosen, &self.frames.excluded, &mut sums, task)?;
             }
         }
+        check_unchanged(&all)?;
         Ok(PatternSum { shape: shape.detector, sums: sums.into(), positions: selection.positions() })
     }
 

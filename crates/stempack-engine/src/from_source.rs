@@ -59,6 +59,7 @@ impl Resident {
         let held = Held {
             form: Form::Arranged(PlaneShard::new(plan.pixels, blocks.into_iter().map(|b| b.1).collect())),
             max_widths: yard.max_widths,
+            map: None,
         };
         let exclusions = acquisition.excluded.clone();
         let access = match (exclusions.pixels.is_empty(), marks.constants().is_empty()) {

@@ -9,7 +9,8 @@ use stempack_codecs::counts::Counts;
 use stempack_codecs::planes::{BLOCK_SCANS, PlaneShard, arrange};
 use stempack_codecs::shard::PackedShard;
 use stempack_codecs::tile::Unpack;
-use stempack_containers::pack::LoadedShard;
+use std::sync::Arc;
+use stempack_containers::pack::{LoadedShard, MappedPack};
 use stempack_model::{Result, Task};
 
 /// A shard and the largest width of each of its pixels.
@@ -17,6 +18,8 @@ use stempack_model::{Result, Task};
 pub(crate) struct Held {
     pub(crate) form: Form,
     pub(crate) max_widths: Vec<u8>,
+    /// Where the packed form lies, if that is a file's map.
+    pub(crate) map: Option<Arc<MappedPack>>,
 }
 
 #[derive(Debug)]
@@ -27,11 +30,37 @@ pub(crate) enum Form {
 
 impl From<LoadedShard> for Held {
     fn from(loaded: LoadedShard) -> Self {
-        Held { form: Form::Packed(loaded.shard), max_widths: loaded.max_widths }
+        Held { form: Form::Packed(loaded.shard), max_widths: loaded.max_widths, map: None }
+    }
+}
+
+/// Fails when a file has changed in whose map one of the shards lies: whatever was computed from them is not to be used.
+///
+/// # Errors
+/// `container_changed`; `io`.
+pub(crate) fn check_unchanged<H: AsRef<Held>>(held: &[H]) -> Result<()> {
+    // All of a resident lie in the same map.
+    held.iter().find_map(|held| held.as_ref().map.as_ref()).map_or(Ok(()), |map| map.check_unchanged())
+}
+
+impl AsRef<Held> for Held {
+    fn as_ref(&self) -> &Held {
+        self
     }
 }
 
 impl Held {
+    /// A shard that was loaded through `map`.
+    pub(crate) fn mapped(loaded: LoadedShard, map: &Arc<MappedPack>) -> Self {
+        Held { map: loaded.in_map.then(|| map.clone()), ..Held::from(loaded) }
+    }
+    /// Bytes that lie in a file's map, among those held.
+    pub(crate) fn mapped_bytes(&self) -> u64 {
+        match (&self.form, &self.map) {
+            (Form::Packed(shard), Some(_)) => shard.payload_bytes(),
+            _ => 0,
+        }
+    }
     /// Bytes held in memory.
     pub(crate) fn resident_bytes(&self) -> u64 {
         let form = match &self.form {
@@ -57,7 +86,7 @@ impl Held {
     /// The same counts in bit planes; nothing when they are.
     ///
     /// # Errors
-    /// `cancelled`.
+    /// `cancelled`; `container_changed` when it lies in the map of a file that has changed.
     pub(crate) fn arranged(&self, task: &Task) -> Result<Option<Held>> {
         let Form::Packed(shard) = &self.form else { return Ok(None) };
         let blocks = (0..shard.scans().div_ceil(BLOCK_SCANS))
@@ -68,7 +97,8 @@ impl Held {
             })
             .collect::<Result<Vec<_>>>()?;
         let planes = PlaneShard::new(shard.pixels(), blocks);
-        Ok(Some(Held { form: Form::Arranged(planes), max_widths: self.max_widths.clone() }))
+        check_unchanged(&[self])?;
+        Ok(Some(Held { form: Form::Arranged(planes), max_widths: self.max_widths.clone(), map: None }))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::frames::Frames;
 use crate::held::Held;
 use std::sync::Arc;
 use stempack_containers::Digest;
-use stempack_containers::pack::{PackFile, RawAccess};
+use stempack_containers::pack::{MappedPack, PackFile, RawAccess};
 use stempack_containers::qem::Background;
 use stempack_model::{Exclusions, FrameSource, Result, SampleType, Samples, SamplesMut, Shape4, Task};
 use stempack_products::{
@@ -42,6 +42,8 @@ pub struct Capability {
 pub struct ResidentReport {
     /// Bytes of samples, tables and bounds held in memory.
     pub resident_bytes: u64,
+    /// Bytes among them that lie in the map of a file, where the system may drop them and fetch them again.
+    pub mapped_bytes: u64,
     /// Bytes of the dense raw array.
     pub logical_bytes: u64,
     /// `packed`, `bit-planes`, or `mixed` while it is being arranged; `float-lanes` of floats.
@@ -81,6 +83,16 @@ impl Resident {
     /// `resident_over_budget`; those of [`PackFile::load_shard`]; `cancelled`.
     pub fn load(pack: &PackFile, task: &Task) -> Result<Self> {
         Ok(Resident(Contents::Counts(Box::new(Counted::load(pack, task)?))))
+    }
+
+    /// As [`load`](Self::load), bitstreams of the u8 profile taken from the map of the file: they are hashed where they
+    /// lie and not copied. After every answer the file is asked whether it is still what it was. Shards leave the map as
+    /// they are [arranged](Self::arrange).
+    ///
+    /// # Errors
+    /// Those of [`load`](Self::load); `container_changed`, which every later question may give as well.
+    pub fn load_mapped(map: &Arc<MappedPack>, task: &Task) -> Result<Self> {
+        Ok(Resident(Contents::Counts(Box::new(Counted::load_mapped(map, task)?))))
     }
 
     pub(crate) fn of(

@@ -5,7 +5,8 @@
 //! bytes themselves.
 
 use super::calibration::DetectorCalibration;
-use super::load::{FrameKind, LoadedShard};
+use super::decoder::FrameKind;
+use super::load::LoadedShard;
 use super::manifest::Manifest;
 use super::open::PackFile;
 use super::prelude;

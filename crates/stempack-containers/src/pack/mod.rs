@@ -12,6 +12,7 @@
 //! The format is documented in `docs/formats/lossless-pack.md`.
 
 mod calibration;
+mod decoder;
 mod describe;
 mod encode;
 mod enrich;
@@ -20,6 +21,7 @@ mod index;
 mod load;
 mod load_times;
 mod manifest;
+mod mapped;
 mod open;
 mod plan;
 mod prelude;
@@ -34,9 +36,11 @@ mod write;
 pub use calibration::DetectorCalibration;
 pub use enrich::{EnrichReport, Enrichment, enrich};
 pub use index::ShardRecord;
-pub use load::{FrameDecoder, FrameKind, LoadedShard};
+pub use decoder::{FrameDecoder, FrameKind};
+pub use load::LoadedShard;
 pub use load_times::{LoadPhase, LoadTimes};
 pub use manifest::{Manifest, RawAccess, ShardClaims, SourceNote, WorkingType};
+pub use mapped::MappedPack;
 pub use open::PackFile;
 pub use plan::{PackOptions, Plan, ProfileChoice, plan};
 pub use produce::{PackReport, pack, plan_pack};

@@ -6,7 +6,7 @@ use super::manifest::Manifest;
 use super::prelude::{self, Prelude};
 use super::prepared::Prepared;
 use crate::json;
-use crate::unchanged::open_regular;
+use crate::unchanged::{Identity, open_regular};
 use crate::{ContainerCode, Digest};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -19,7 +19,7 @@ use stempack_model::{Error, Exclusions, MaskOrigin, ModelCode, Result, Shape4, T
 pub struct PackFile {
     path: PathBuf,
     file: File,
-    bytes: u64,
+    identity: Identity,
     pub(super) index: Index,
     manifest: Manifest,
     pub(super) prepared: Prepared,
@@ -53,13 +53,14 @@ impl PackFile {
     /// `not_a_pack`, and the codes of [`ContainerCode`] that say what contradicts what.
     pub fn open(path: &Path) -> Result<Self> {
         let file = open_regular(path)?;
-        let bytes = file.metadata().map_err(|e| Error::io("stat", path, e))?.len();
+        let identity = Identity::of(&file.metadata().map_err(|e| Error::io("stat", path, e))?);
         let in_file =
             |e: Error| e.at(format_args!("`{}`", path.display())).with("path", path.display().to_string());
-        Self::parse(path, file, bytes).map_err(in_file)
+        Self::parse(path, file, identity).map_err(in_file)
     }
 
-    fn parse(path: &Path, file: File, bytes: u64) -> Result<Self> {
+    fn parse(path: &Path, file: File, identity: Identity) -> Result<Self> {
+        let bytes = identity.bytes;
         if bytes < prelude::BYTES {
             return Err(Error::new(
                 ContainerCode::NotAPack,
@@ -95,7 +96,7 @@ impl PackFile {
         Ok(PackFile {
             path: path.to_owned(),
             file,
-            bytes,
+            identity,
             index,
             manifest,
             prepared,
@@ -110,7 +111,7 @@ impl PackFile {
     }
     /// File size.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.identity.bytes
     }
     /// The encoding.
     pub fn profile(&self) -> Profile {
@@ -183,6 +184,13 @@ impl PackFile {
         })
     }
 
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+    /// Fails when the open file is no longer what it was when it was opened.
+    pub(super) fn check_unchanged(&self) -> Result<()> {
+        self.identity.check_open(&self.file, &self.path)
+    }
     pub(super) fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(into, offset).map_err(|e| Error::io("read", &self.path, e))
     }

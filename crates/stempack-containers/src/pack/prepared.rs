@@ -4,7 +4,7 @@
 //! about itself, so what is said must fit the rest, and `verify` compares every number.
 
 use super::index::Index;
-use super::load::FrameDecoder;
+use super::decoder::FrameDecoder;
 use super::manifest::{Manifest, WorkingType};
 use super::open::PackFile;
 use crate::json::{Keys, Object};

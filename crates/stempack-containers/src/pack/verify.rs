@@ -1,6 +1,7 @@
 //! Verification: which evidence was checked, by name, and whether it agrees.
 
-use super::load::{FrameDecoder, FrameKind, LoadedShard};
+use super::decoder::{FrameDecoder, FrameKind};
+use super::load::LoadedShard;
 use super::manifest::ShardClaims;
 use super::open::PackFile;
 use super::receipt::{Receipt, receipt_path};

@@ -51,15 +51,8 @@ impl Body {
         self.identity.check(&self.path)
     }
 
-    /// The same for the open file alone, which is all that a single read depends on.
     fn check_open_file(&self) -> Result<()> {
-        let now = self.file.metadata().map_err(|e| Error::io("stat", &self.path, e))?;
-        // Unlinking or replacing the name changes the inode's change time, but not one byte of what is open here.
-        let (now, then) = (Identity::of(&now), self.identity);
-        if now.bytes == then.bytes && now.modified == then.modified {
-            return Ok(());
-        }
-        Err(self.changed("changed while it was being read"))
+        self.identity.check_open(&self.file, &self.path)
     }
 
     fn changed(&self, how: &str) -> Error {

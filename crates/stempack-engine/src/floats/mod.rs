@@ -49,6 +49,7 @@ impl Floats {
         let sum = |product| of(product, "float32-compensated");
         ResidentReport {
             resident_bytes: self.resident_bytes(),
+            mapped_bytes: 0,
             logical_bytes: self.shape.samples().unwrap_or(u64::MAX).saturating_mul(4),
             layout: self.layout(),
             kernel: self.kernel.name(),
