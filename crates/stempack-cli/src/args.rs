@@ -298,6 +298,9 @@ pub(crate) struct Bench {
     /// Ask the operating system to forget the files first
     #[arg(long)]
     pub(crate) drop_cache: bool,
+    /// Use a pack's bitstreams where the system maps the file, instead of copying them; nothing may write to it meanwhile
+    #[arg(long)]
+    pub(crate) mapped: bool,
 }
 
 #[derive(Debug, Args)]

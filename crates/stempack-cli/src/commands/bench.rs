@@ -12,7 +12,7 @@ pub(crate) fn run(args: &Bench, context: &Context) -> Result<Outcome> {
     let input = &args.input;
     let open = opened::options(input.scan, input.allow_uncalibrated)?;
     opened::agree(&stempack::open(&input.file, &open)?, input.scan)?;
-    let options = BenchOptions { open, drop_cache: args.drop_cache };
+    let options = BenchOptions { open, drop_cache: args.drop_cache, mapped: args.mapped };
     let report = stempack::bench(&input.file, &options, context.task())?;
     context.printer.result("stempack.bench/1", document(args, &report), || text(args, &report));
     Ok(if report.equal() { Outcome::Done } else { Outcome::Different })
@@ -58,6 +58,7 @@ fn document(args: &Bench, report: &BenchReport) -> Value {
         "simd": report.kernel,
         "layout": report.layout,
         "resident_bytes": report.resident_bytes,
+        "mapped_bytes": report.mapped_bytes,
         "peak_ready_bytes": report.peak_ready_bytes,
         "peak_bytes": peak_resident_bytes(),
         "equal": report.equal(),
@@ -89,8 +90,11 @@ fn text(args: &Bench, report: &BenchReport) -> String {
         ),
         format!("cache {}: {}", report.cache.state.as_str(), report.cache.detail),
         format!(
-            "memory: resident {}, peak {} when ready, {} in all",
+            "memory: resident {}{}, peak {} when ready, {} in all",
             report.resident_bytes.map_or_else(|| "nothing".to_owned(), human_bytes),
+            report.mapped_bytes.filter(|&bytes| bytes > 0).map_or_else(String::new, |bytes| {
+                format!(" (at first {} in the map of the file)", human_bytes(bytes))
+            }),
             known(report.peak_ready_bytes),
             known(peak_resident_bytes())
         ),

@@ -3,6 +3,7 @@
 use super::index::ShardRecord;
 use super::load_times::{LoadPhase, LoadTimes};
 use super::manifest::WorkingType;
+use super::mapped::FileMap;
 use super::open::PackFile;
 use crate::digest::Hasher;
 use crate::{ContainerCode, Digest};
@@ -93,7 +94,7 @@ impl PackFile {
     /// The same, bitstreams taken from `map`, the whole file in memory, where they are stored as they are used.
     pub(super) fn load_shards_from(
         &self,
-        map: Option<&Bytes>,
+        map: Option<&FileMap>,
         ordinals: &[usize],
         task: &Task,
     ) -> Result<Vec<LoadedShard>> {
@@ -116,7 +117,7 @@ impl PackFile {
     }
 
     /// Tables of a shard, and its bitstream where there is nothing to read: in the map, or decoded from the u16 profile.
-    fn open_shard(&self, map: Option<&Bytes>, ordinal: usize) -> Result<Opened<'_>> {
+    fn open_shard(&self, map: Option<&FileMap>, ordinal: usize) -> Result<Opened<'_>> {
         let index = &self.index;
         let record = &index.shards[ordinal];
         // Every size was checked against the file and against the others when the index was parsed.
@@ -142,8 +143,8 @@ impl PackFile {
                 // What follows the last bitstream may be less than the slack.
                 let start = record.payload_offset as usize;
                 let end = start + decoded + READ_SLACK;
-                let payload = match map.filter(|map| map.len() >= end) {
-                    Some(map) => Payload::InMap(map.slice(start..end)),
+                let payload = match map.and_then(|map| map.part(start..end)) {
+                    Some(bytes) => Payload::InMap(bytes),
                     None => Payload::ToRead(vec![0; decoded + READ_SLACK]),
                 };
                 (tables, TileIndex::Nibbles { words, meaning: index.nibbles }, maxima, payload)

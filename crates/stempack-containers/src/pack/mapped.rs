@@ -7,7 +7,8 @@
 
 use super::{LoadedShard, PackFile};
 use bytes::Bytes;
-use memmap2::MmapOptions;
+use memmap2::{Mmap, MmapOptions, UncheckedAdvice};
+use std::ops::Range;
 use std::sync::Arc;
 use stempack_model::{Error, Result, Task};
 
@@ -16,7 +17,43 @@ use stempack_model::{Error, Result, Task};
 #[derive(Debug)]
 pub struct MappedPack {
     pack: Arc<PackFile>,
-    bytes: Bytes,
+    map: FileMap,
+}
+
+/// The map of a whole file.
+#[derive(Debug)]
+pub(super) struct FileMap(Arc<Mmap>);
+
+/// A part of it. When nobody uses it any more its pages no longer count as this process's memory.
+struct Part {
+    map: Arc<Mmap>,
+    range: Range<usize>,
+}
+
+impl FileMap {
+    /// The bytes of a range, if the file has them.
+    pub(super) fn part(&self, range: Range<usize>) -> Option<Bytes> {
+        self.0.get(range.clone())?;
+        Some(Bytes::from_owner(Part { map: self.0.clone(), range }))
+    }
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.map[self.range.clone()]
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // SAFETY: pages of a shared map that was never written come back from the file when they are asked for again, as
+        // they may be on the pages that a neighbour shares.
+        let gone = unsafe {
+            self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, self.range.start, self.range.len())
+        };
+        // Where the system cannot do it the pages stay until the map goes.
+        drop(gone);
+    }
 }
 
 impl MappedPack {
@@ -31,8 +68,8 @@ impl MappedPack {
     pub unsafe fn new(pack: Arc<PackFile>) -> Result<Self> {
         // SAFETY: the caller sees to it that the mapped bytes do not change.
         let map = unsafe { MmapOptions::new().map(pack.file()) };
-        let bytes = Bytes::from_owner(map.map_err(|e| Error::io("map", pack.path(), e))?);
-        let mapped = MappedPack { pack, bytes };
+        let map = FileMap(Arc::new(map.map_err(|e| Error::io("map", pack.path(), e))?));
+        let mapped = MappedPack { pack, map };
         mapped.check_unchanged()?;
         Ok(mapped)
     }
@@ -50,7 +87,7 @@ impl MappedPack {
     /// # Panics
     /// When there is no such shard.
     pub fn load_shards(&self, ordinals: &[usize], task: &Task) -> Result<Vec<LoadedShard>> {
-        self.pack.load_shards_from(Some(&self.bytes), ordinals, task)
+        self.pack.load_shards_from(Some(&self.map), ordinals, task)
     }
 
     /// Whether the file is what it was when it was opened. To be asked after every use of a shard whose bitstream lies in

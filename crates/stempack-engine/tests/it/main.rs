@@ -4,6 +4,7 @@
 
 mod float_sessions;
 mod floats;
+mod mapped;
 mod originals;
 mod residency;
 mod selections;
@@ -89,6 +90,15 @@ fn check(source: &MemorySource, profile: ProfileChoice) {
     let resident = Resident::load(&PackFile::open(&to).unwrap(), &Task::new()).unwrap();
     let reader = ShardReader::new(Arc::new(PackFile::open(&to).unwrap()), &Task::new()).unwrap();
     let task = Task::new();
+    let in_map = mapped::load_mapped(&to).unwrap();
+    for mask in &masks {
+        assert_eq!(in_map.virtual_image(mask, &task).unwrap(), resident.virtual_image(mask, &task).unwrap());
+    }
+    assert_eq!(in_map.pattern_sum(&task).unwrap(), resident.pattern_sum(&task).unwrap());
+    assert_eq!(in_map.moments(&task).unwrap(), resident.moments(&task).unwrap());
+    let mut all = Samples::zeroed(in_map.sample_type(), source.frames().len());
+    in_map.raw_positions(0, all.as_mut(), &task).unwrap();
+    assert_eq!(&all, source.frames());
     for mask in &masks {
         assert_eq!(reader.virtual_image(mask, &task).unwrap(), resident.virtual_image(mask, &task).unwrap());
     }

@@ -33,7 +33,7 @@ pub(crate) fn cancelled_after(after: u64) -> Task {
 }
 
 /// A pack of several shards.
-fn several_shards() -> (tempfile::TempDir, std::path::PathBuf, MemorySource) {
+pub(crate) fn several_shards() -> (tempfile::TempDir, std::path::PathBuf, MemorySource) {
     let source = MemorySource::new((96, 128), (5, 7), u16s(&counts(96 * 128, 35, 255)));
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("out.h5");
@@ -43,7 +43,7 @@ fn several_shards() -> (tempfile::TempDir, std::path::PathBuf, MemorySource) {
     (dir, to, source)
 }
 
-fn total(resident: &Resident) -> Vec<u64> {
+pub(crate) fn total(resident: &Resident) -> Vec<u64> {
     let mask = DetectorMask::all(resident.shape().detector, resident.exclusions()).unwrap();
     resident.virtual_image(&mask, &Task::new()).unwrap().values.to_u64().unwrap()
 }

@@ -10,9 +10,12 @@ mod system;
 
 pub use system::{CacheReport, CacheState, Machine};
 
-use crate::{BrightFieldDisk, Check, DetectorMask, OpenOptions, Opened, Products, Result, Shape4, Task};
+use crate::{
+    BrightFieldDisk, Check, DetectorMask, Error, OpenOptions, Opened, Products, Result, Shape4, Task,
+};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use stempack_containers::ContainerCode;
 use stempack_products::VirtualDetector;
 
 /// Phases in their order; every report has them all.
@@ -66,6 +69,8 @@ pub struct BenchOptions {
     pub open: OpenOptions,
     /// Ask the operating system to forget the files before they are opened.
     pub drop_cache: bool,
+    /// Load a pack through the map of its file, to which nothing may write meanwhile; refused of anything else.
+    pub mapped: bool,
 }
 
 /// What was measured.
@@ -95,6 +100,8 @@ pub struct BenchReport {
     pub threads: usize,
     /// Bytes held by the resident; `None` where nothing is loaded as a whole.
     pub resident_bytes: Option<u64>,
+    /// Bytes among them that lie in the map of the file when the resident is ready.
+    pub mapped_bytes: Option<u64>,
     /// Largest resident set of this process when the first detector was ready.
     pub peak_ready_bytes: Option<u64>,
     /// Where the files were when they were opened.
@@ -115,7 +122,7 @@ impl BenchReport {
 /// Opens a pack, a `.qem` file or an original, and puts the usual questions to it.
 ///
 /// # Errors
-/// Those of opening, loading and the products.
+/// Those of opening, loading and the products; `not_a_pack` for what cannot be mapped.
 pub fn bench(path: &Path, options: &BenchOptions, task: &Task) -> Result<BenchReport> {
     // Opened once before anything is measured: to know all files that belong to it.
     let members = match crate::open(path, &options.open)? {
@@ -127,7 +134,11 @@ pub fn bench(path: &Path, options: &BenchOptions, task: &Task) -> Result<BenchRe
     let opened = crate::open(path, &options.open)?;
     let metadata = ms(start.elapsed());
     match opened {
-        Opened::Pack(pack) => residents::pack(&pack, metadata, cache, task),
+        Opened::Pack(pack) => residents::pack(&pack, options.mapped, metadata, cache, task),
+        _ if options.mapped => Err(Error::new(
+            ContainerCode::NotAPack,
+            format!("`{}` is no pack; other files are not loaded as a whole and not mapped", path.display()),
+        )),
         Opened::Qem(file) => streams::qem(&file, metadata, cache, task),
         Opened::Original(source) => streams::original(&source, metadata, cache, task),
     }

@@ -128,6 +128,7 @@ fn report(
         layout: None,
         threads: stempack_engine::threads(),
         resident_bytes: None,
+        mapped_bytes: None,
         peak_ready_bytes: None,
         cache,
         checks,
