@@ -132,38 +132,42 @@ pub fn validate_headers(
     Ok(maxima)
 }
 
-/// Words and largest width of one pixel whose literal widths and checkpoints have nothing wrong with them, 16 widths
-/// at a time as the nibbles of one number. Scalar twin: the loop of [`validate_headers`].
+/// Words and largest width of one pixel whose literal widths and checkpoints have nothing wrong with them. Scalar twin:
+/// the loop of [`validate_headers`].
 fn sound_pixel(chain: &[u32], nibbles: &[u32], tiles: usize) -> Option<(u64, u8)> {
-    const LOW: u64 = 0x0f0f_0f0f_0f0f_0f0f;
-    let (mut sum, mut max, mut wrong) = (0u64, 0u64, false);
+    let (mut sum, mut wrong, mut maxima) = (0u64, false, [0; 16]);
     // Four words are the widths between two checkpoints.
-    for (k, words) in nibbles.chunks(4).enumerate() {
+    let (whole, rest) = nibbles.as_chunks();
+    for (k, words) in whole.iter().enumerate() {
         wrong |= k > 0 && u64::from(chain[k]) != sum;
-        for pair in words.chunks(2) {
-            let pair = u64::from(pair[0]) | pair.get(1).map_or(0, |&word| u64::from(word) << 32);
-            let (low, high) = (pair & LOW, pair >> 4 & LOW);
-            // Eight bytes of at most 30: the product's highest byte is their sum.
-            sum += (low + high).wrapping_mul(0x0101_0101_0101_0101) >> 56;
-            max = larger(max, larger(low, high));
-        }
+        sum += add_widths(words, &mut maxima);
     }
-    for shift in [32, 16, 8] {
-        max = larger(max, max >> shift);
+    if !rest.is_empty() {
+        wrong |= !whole.is_empty() && u64::from(chain[whole.len()]) != sum;
+        let mut words = [0; 4];
+        words[..rest.len()].copy_from_slice(rest);
+        sum += add_widths(&words, &mut maxima);
     }
-    let max = max as u8;
+    let max = maxima.into_iter().max().unwrap_or(0);
     let used = tiles % 8;
     wrong |= used > 0 && nibbles.last().is_some_and(|last| last >> (4 * used) != 0);
     (!wrong && max <= 8).then_some((sum, max))
 }
 
-/// The larger of each pair of bytes, all of them below 128.
+/// Sum of 32 nibbles. `maxima` are raised to the nibbles of each byte, in a loop that becomes vector instructions.
 #[inline]
-fn larger(a: u64, b: u64) -> u64 {
-    const TOP: u64 = 0x8080_8080_8080_8080;
-    let first = (((a | TOP) - b) & TOP) >> 7;
-    let mask = first * 0xff;
-    (a & mask) | (b & !mask)
+fn add_widths(words: &[u32; 4], maxima: &mut [u8; 16]) -> u64 {
+    const LOW: u64 = 0x0f0f_0f0f_0f0f_0f0f;
+    let bytes = words.map(u32::to_le_bytes);
+    for (max, &byte) in maxima.iter_mut().zip(bytes.as_flattened()) {
+        *max = (*max).max(byte & 15).max(byte >> 4);
+    }
+    let sum = |first: u32, second: u32| {
+        let pair = u64::from(first) | u64::from(second) << 32;
+        // Eight bytes of at most 30: the product's highest byte is their sum.
+        ((pair & LOW) + (pair >> 4 & LOW)).wrapping_mul(0x0101_0101_0101_0101) >> 56
+    };
+    sum(words[0], words[1]) + sum(words[2], words[3])
 }
 
 /// Eight nibbles as eight bytes.

@@ -5,11 +5,11 @@
 //! in memory; getting there unpacks everything once.
 
 use rayon::prelude::*;
+use std::sync::Arc;
 use stempack_codecs::counts::Counts;
 use stempack_codecs::planes::{BLOCK_SCANS, PlaneShard, arrange};
 use stempack_codecs::shard::PackedShard;
 use stempack_codecs::tile::Unpack;
-use std::sync::Arc;
 use stempack_containers::pack::{LoadedShard, MappedPack};
 use stempack_model::{Result, Task};
 

@@ -36,9 +36,9 @@ pub use opened::{
 pub use qem::QemProducts;
 pub use stempack_codecs::shard::Profile;
 pub use stempack_containers::pack::{
-    Check, Comparison, DetectorCalibration, EnrichReport, Enrichment, Evidence, FrameKind, MappedPack, PackFile,
-    PackOptions, PackReport, PackSource, Plan, ProfileChoice, RawAccess, Receipt, VerifyReport, compare,
-    enrich, pack, plan_pack, receipt_path, verify,
+    Check, Comparison, DetectorCalibration, EnrichReport, Enrichment, Evidence, FrameKind, MappedPack,
+    PackFile, PackOptions, PackReport, PackSource, Plan, ProfileChoice, RawAccess, Receipt, VerifyReport,
+    compare, enrich, pack, plan_pack, receipt_path, verify,
 };
 pub use stempack_containers::qem::{
     Background, Override, OverrideChange, QemCodec, QemFile, QemInfo, QemOptions, QemPlan, QemReport,

@@ -191,7 +191,9 @@ impl PackFile {
                     &two.payload.bytes()[piece_of(two.record, at)],
                 ),
                 shards => {
-                    shards.iter_mut().for_each(|s| s.hasher.update(&s.payload.bytes()[piece_of(s.record, at)]));
+                    shards
+                        .iter_mut()
+                        .for_each(|s| s.hasher.update(&s.payload.bytes()[piece_of(s.record, at)]));
                 }
             });
         }

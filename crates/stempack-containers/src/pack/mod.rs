@@ -34,9 +34,9 @@ mod verify;
 mod write;
 
 pub use calibration::DetectorCalibration;
+pub use decoder::{FrameDecoder, FrameKind};
 pub use enrich::{EnrichReport, Enrichment, enrich};
 pub use index::ShardRecord;
-pub use decoder::{FrameDecoder, FrameKind};
 pub use load::LoadedShard;
 pub use load_times::{LoadPhase, LoadTimes};
 pub use manifest::{Manifest, RawAccess, ShardClaims, SourceNote, WorkingType};

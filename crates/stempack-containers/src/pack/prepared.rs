@@ -3,8 +3,8 @@
 //! They are never used, because the same numbers are made from the shards. But a file that carries them says something
 //! about itself, so what is said must fit the rest, and `verify` compares every number.
 
-use super::index::Index;
 use super::decoder::FrameDecoder;
+use super::index::Index;
 use super::manifest::{Manifest, WorkingType};
 use super::open::PackFile;
 use crate::json::{Keys, Object};

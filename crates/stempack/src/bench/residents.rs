@@ -2,8 +2,8 @@
 
 use super::{BenchReport, CacheReport, Masks, Phases, equality, ms, repeat, system, timed};
 use crate::{
-    Check, DetectorMask, Kernel, MappedPack, Opened, PackFile, PackSource, Products, Profile, Resident, Result, Task,
-    sha256_file,
+    Check, DetectorMask, Kernel, MappedPack, Opened, PackFile, PackSource, Products, Profile, Resident,
+    Result, Task, sha256_file,
 };
 use std::sync::Arc;
 use stempack_containers::pack::LoadPhase;
@@ -20,7 +20,8 @@ pub(super) fn pack(
 ) -> Result<BenchReport> {
     let mut phases = Phases::new();
     phases.wall("metadata", metadata);
-    let (resident, load) = timed(|| if mapped { load_mapped(pack, task) } else { Resident::load(pack, task) })?;
+    let (resident, load) =
+        timed(|| if mapped { load_mapped(pack, task) } else { Resident::load(pack, task) })?;
     let mapped_bytes = resident.report().mapped_bytes;
     cache.judge(pack.bytes());
     phases.wall("load", load);
