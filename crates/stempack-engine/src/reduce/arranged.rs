@@ -1,6 +1,6 @@
 //! Reductions over bit planes, block by block.
 
-use super::{Change, ScanMoments, cut, each, max_count};
+use super::{Change, Lines, ScanMoments, cut, each, max_count};
 use crate::cpu::Kernel;
 use crate::cpu::planes::Signed;
 use rayon::prelude::*;
@@ -121,24 +121,6 @@ pub(super) fn virtual_image(
         partial.collect::<Vec<_>>().iter().for_each(|sums| add(sums));
         Ok(())
     })
-}
-
-/// The admitted pixels of each detector row and of each column.
-pub(super) struct Lines {
-    rows: Vec<Vec<u32>>,
-    cols: Vec<Vec<u32>>,
-}
-
-impl Lines {
-    pub(super) fn of((rows, cols): (usize, usize), excluded: &[bool]) -> Self {
-        let line = |pixels: &mut dyn Iterator<Item = usize>| -> Vec<u32> {
-            pixels.filter(|&p| !excluded[p]).map(|p| p as u32).collect()
-        };
-        Lines {
-            rows: (0..rows).map(|r| line(&mut (r * cols..(r + 1) * cols))).collect(),
-            cols: (0..cols).map(|c| line(&mut (c..rows * cols).step_by(cols))).collect(),
-        }
-    }
 }
 
 /// See [`super::moments`]; one of `shards` shards. Lines are summed, and the sums weighted with the index of the line.

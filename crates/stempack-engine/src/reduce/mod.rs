@@ -132,6 +132,24 @@ pub(crate) fn pattern_sum<H: AsRef<Held> + Sync>(
     Ok(out)
 }
 
+/// The admitted pixels of each detector row and of each column.
+struct Lines {
+    rows: Vec<Vec<u32>>,
+    cols: Vec<Vec<u32>>,
+}
+
+impl Lines {
+    fn of((rows, cols): (usize, usize), excluded: &[bool]) -> Self {
+        let line = |pixels: &mut dyn Iterator<Item = usize>| -> Vec<u32> {
+            pixels.filter(|&p| !excluded[p]).map(|p| p as u32).collect()
+        };
+        Lines {
+            rows: (0..rows).map(|r| line(&mut (r * cols..(r + 1) * cols))).collect(),
+            cols: (0..cols).map(|c| line(&mut (c..rows * cols).step_by(cols))).collect(),
+        }
+    }
+}
+
 /// Total, row and column moment of every scan.
 #[derive(Default)]
 pub(crate) struct ScanMoments {
@@ -167,7 +185,7 @@ pub(crate) fn moments<H: AsRef<Held> + Sync>(
     excluded: &[bool],
     task: &Task,
 ) -> Result<ScanMoments> {
-    let lines = arranged::Lines::of(detector, excluded);
+    let lines = Lines::of(detector, excluded);
     let each: Vec<ScanMoments> = shards
         .par_iter()
         .map(|held| {
@@ -175,7 +193,7 @@ pub(crate) fn moments<H: AsRef<Held> + Sync>(
             match &held.form {
                 Form::Packed(shard) => {
                     let part = packed::Part { shard, max_widths: &held.max_widths };
-                    packed::moments(&part, detector, excluded, shards.len(), task)
+                    packed::moments(kernel, &part, &lines, shards.len(), task)
                 }
                 Form::Arranged(planes) => {
                     let part = arranged::Part { planes, max_widths: &held.max_widths };

@@ -3,10 +3,9 @@
 //! Sums gather in 16-bit lanes that are emptied into 32-bit ones, and these into 64-bit ones, each before it could
 //! overflow. What a lane can hold is known from the largest width of each pixel.
 
-use super::{Change, ScanMoments, cut, max_count};
+use super::{Change, Lines, ScanMoments, cut, max_count};
 use crate::cpu::{Kernel, Lanes, NARROW_MAX};
 use rayon::prelude::*;
-use std::ops::Range;
 use stempack_codecs::shard::PackedShard;
 use stempack_codecs::tile::Unpack;
 use stempack_model::{Result, Task};
@@ -27,92 +26,111 @@ pub(super) fn virtual_image(
     out: &mut [u64],
     task: &Task,
 ) -> Result<()> {
-    let sum = |pixels: &[u32]| {
-        let pieces = cut(pixels.len(), shards, 64).into_par_iter().map(|piece| {
-            task.check()?;
-            Ok(sum_pixels(kernel, part, &pixels[piece]))
-        });
-        pieces.collect::<Result<Vec<_>>>()
-    };
-    let (add, take) = (sum(change.add)?, sum(change.take)?);
     match change.before {
         Some(before) => out.copy_from_slice(before),
         None => out.fill(0),
     }
+    let mut lanes = None;
     // Added first, so that no sum is ever below zero.
-    add.iter().for_each(|sums| out.iter_mut().zip(sums).for_each(|(o, s)| *o += s));
-    take.iter().for_each(|sums| out.iter_mut().zip(sums).for_each(|(o, s)| *o -= s));
+    for (sign, pixels) in [(Sign::Add, change.add), (Sign::Take, change.take)] {
+        let pieces = cut(pixels.len(), shards, 64);
+        if pieces.len() <= 1 {
+            task.check()?;
+            lanes.get_or_insert_with(|| Sums::of(part)).sum(kernel, part, pixels, sign, out);
+            continue;
+        }
+        let pieces = pieces.into_par_iter().map(|piece| {
+            task.check()?;
+            let mut sums = vec![0; part.shard.scans()];
+            Sums::of(part).sum(kernel, part, &pixels[piece], Sign::Add, &mut sums);
+            Ok(sums)
+        });
+        for sums in pieces.collect::<Result<Vec<_>>>()? {
+            out.iter_mut().zip(sums).for_each(|(out, sum)| sign.apply(out, sum));
+        }
+    }
     Ok(())
+}
+
+#[derive(Clone, Copy)]
+enum Sign {
+    Add,
+    Take,
+}
+
+impl Sign {
+    #[inline]
+    fn apply(self, to: &mut u64, sum: u64) {
+        match self {
+            Sign::Add => *to += sum,
+            Sign::Take => *to -= sum,
+        }
+    }
 }
 
 /// Lanes of one shard with the bounds of what was added to them.
 struct Sums {
     narrow: Vec<u16>,
     middle: Vec<u32>,
-    total: Vec<u64>,
     narrow_bound: u64,
     middle_bound: u64,
+    /// Of the tiles of one pixel.
+    widths: Vec<u8>,
 }
 
 impl Sums {
-    fn new(lanes: usize) -> Self {
+    fn of(part: &Part<'_>) -> Self {
+        let tiles = part.shard.tiles();
+        let lanes = tiles * part.shard.profile().tile_scans();
         Sums {
             narrow: vec![0; lanes],
             middle: vec![0; lanes],
-            total: vec![0; lanes],
             narrow_bound: 0,
             middle_bound: 0,
+            widths: vec![0; tiles],
         }
     }
+    /// Adds the counts of pixels to what is at every scan, or takes them away.
+    fn sum(&mut self, kernel: Kernel, part: &Part<'_>, pixels: &[u32], sign: Sign, at: &mut [u64]) {
+        let shard = part.shard;
+        for &pixel in pixels {
+            let width = part.max_widths[pixel as usize];
+            if width == 0 {
+                continue;
+            }
+            self.reserve(width, sign, at);
+            let payload = shard.pixel(pixel as usize, &mut self.widths);
+            let lanes = Lanes { narrow: &mut self.narrow, wide: &mut self.middle };
+            kernel.add_tiles(payload, &self.widths, shard.profile().tile_scans(), lanes);
+        }
+        self.empty(sign, at);
+    }
     /// Makes room for one more sample of at most `width` bits in every lane.
-    fn reserve(&mut self, width: u8) {
+    fn reserve(&mut self, width: u8, sign: Sign, at: &mut [u64]) {
         let narrow = max_count(width).min(NARROW_MAX.into());
         // The narrow lanes end up in the middle ones, so the whole sample counts there from the start.
         if self.middle_bound + max_count(width) > u32::MAX.into() {
-            self.empty_middle();
+            self.empty(sign, at);
         }
         if self.narrow_bound + narrow > u16::MAX.into() {
-            self.empty_narrow();
+            for (middle, narrow) in self.middle.iter_mut().zip(&mut self.narrow) {
+                *middle += u32::from(*narrow);
+                *narrow = 0;
+            }
+            self.narrow_bound = 0;
         }
         self.narrow_bound += narrow;
         self.middle_bound += max_count(width);
     }
-    fn empty_narrow(&mut self) {
-        for (middle, narrow) in self.middle.iter_mut().zip(&mut self.narrow) {
-            *middle += u32::from(*narrow);
-            *narrow = 0;
+    fn empty(&mut self, sign: Sign, at: &mut [u64]) {
+        for (at, (middle, narrow)) in at.iter_mut().zip(self.middle.iter().zip(&self.narrow)) {
+            sign.apply(at, u64::from(*middle) + u64::from(*narrow));
         }
-        self.narrow_bound = 0;
+        // Lanes past the last scan belong to the padding of a partial tile, whatever it holds.
+        self.middle.fill(0);
+        self.narrow.fill(0);
+        (self.middle_bound, self.narrow_bound) = (0, 0);
     }
-    fn empty_middle(&mut self) {
-        self.empty_narrow();
-        for (total, middle) in self.total.iter_mut().zip(&mut self.middle) {
-            *total += u64::from(*middle);
-            *middle = 0;
-        }
-        self.middle_bound = 0;
-    }
-}
-
-fn sum_pixels(kernel: Kernel, part: &Part<'_>, pixels: &[u32]) -> Vec<u64> {
-    let shard = part.shard;
-    let tile_scans = shard.profile().tile_scans();
-    let mut sums = Sums::new(shard.tiles() * tile_scans);
-    let mut widths = vec![0; shard.tiles()];
-    for &pixel in pixels {
-        let width = part.max_widths[pixel as usize];
-        if width == 0 {
-            continue;
-        }
-        sums.reserve(width);
-        let payload = shard.pixel(pixel as usize, &mut widths);
-        let lanes = Lanes { narrow: &mut sums.narrow, wide: &mut sums.middle };
-        kernel.add_tiles(payload, &widths, tile_scans, lanes);
-    }
-    sums.empty_middle();
-    // Lanes past the last scan belong to the padding of a partial tile, whatever it holds.
-    sums.total.truncate(shard.scans());
-    sums.total
 }
 
 /// Adds to each of `sums` the counts of one admitted pixel over all scans, from pixel `first` on.
@@ -141,99 +159,35 @@ pub(super) fn pattern_sum(part: &Part<'_>, first: usize, excluded: &[bool], sums
     }
 }
 
-/// Moments of every scan; one of `shards` shards. The caller has proved that they fit 64 bits.
+/// Moments of every scan; one of `shards` shards. The caller has proved that they fit 64 bits. Lines of the detector are
+/// summed as every image is, and the sums weighted with the index of the line.
 pub(super) fn moments(
+    kernel: Kernel,
     part: &Part<'_>,
-    detector: (usize, usize),
-    excluded: &[bool],
+    lines: &Lines,
     shards: usize,
     task: &Task,
 ) -> Result<ScanMoments> {
-    let partial = cut(detector.0, shards, 1)
-        .into_par_iter()
-        .map(|rows| {
+    let of = |lines: &[Vec<u32>]| cut(lines.len(), shards, 1);
+    let rows = of(&lines.rows).into_iter().map(|piece| (true, piece));
+    let pieces: Vec<_> = rows.chain(of(&lines.cols).into_iter().map(|piece| (false, piece))).collect();
+    let partial = pieces.into_par_iter().map(|(of_rows, piece)| {
+        let mut out = ScanMoments::zeros(part.shard.scans());
+        let (mut lanes, mut sums) = (Sums::of(part), vec![0; part.shard.scans()]);
+        for index in piece {
             task.check()?;
-            Ok(moments_of_rows(part, rows, detector.1, excluded))
-        })
-        .collect::<Result<Vec<_>>>()?;
+            let lines = if of_rows { &lines.rows } else { &lines.cols };
+            sums.fill(0);
+            lanes.sum(kernel, part, &lines[index], Sign::Add, &mut sums);
+            let moment = if of_rows { &mut out.row } else { &mut out.col };
+            moment.iter_mut().zip(&sums).for_each(|(moment, sum)| *moment += index as u64 * sum);
+            if of_rows {
+                out.total.iter_mut().zip(&sums).for_each(|(total, sum)| *total += sum);
+            }
+        }
+        Ok(out)
+    });
     let mut sum = ScanMoments::zeros(part.shard.scans());
-    partial.into_iter().for_each(|p| sum.add(p));
+    partial.collect::<Result<Vec<_>>>()?.into_iter().for_each(|part| sum.add(part));
     Ok(sum)
-}
-
-/// A lane wide enough for one detector row's total and column moment.
-trait Lane: Copy + Default + Into<u64> + From<u16> + std::ops::AddAssign + std::ops::Mul<Output = Self> {
-    fn of(count: u32) -> Self;
-}
-impl Lane for u32 {
-    fn of(count: u32) -> u32 {
-        count
-    }
-}
-impl Lane for u64 {
-    fn of(count: u32) -> u64 {
-        count.into()
-    }
-}
-
-fn moments_of_rows(part: &Part<'_>, rows: Range<usize>, cols: usize, excluded: &[bool]) -> ScanMoments {
-    let widest =
-        rows.clone().flat_map(|r| &part.max_widths[r * cols..(r + 1) * cols]).max().copied().unwrap_or(0);
-    // The column moment of a row is at most (0 + 1 + … + cols-1) · widest count, its total at most cols · that.
-    let weight = (cols as u128 * (cols as u128 - 1) / 2).max(cols as u128);
-    if weight * u128::from(max_count(widest)) <= u128::from(u32::MAX) {
-        moments_in::<u32>(part, rows, cols, excluded)
-    } else {
-        moments_in::<u64>(part, rows, cols, excluded)
-    }
-}
-
-/// Columns are taken from the last to the first: with `S` the sum so far, adding `S` once per column step but the last
-/// gives each count as often as its column says.
-fn moments_in<L: Lane>(part: &Part<'_>, rows: Range<usize>, cols: usize, excluded: &[bool]) -> ScanMoments {
-    let shard = part.shard;
-    let unpack = Unpack::detect();
-    let (tile_scans, scans) = (shard.profile().tile_scans(), shard.scans());
-    let lanes = shard.tiles() * tile_scans;
-    let mut out = ScanMoments::zeros(scans);
-    let mut widths = vec![0; shard.tiles()];
-    let mut samples = vec![0u16; lanes];
-    let (mut sum, mut moment) = (vec![L::default(); lanes], vec![L::default(); lanes]);
-    for row in rows {
-        sum.fill(L::default());
-        moment.fill(L::default());
-        // Steps whose sum is not yet in the moment.
-        let mut owed = 0u32;
-        let settle = |sum: &[L], moment: &mut [L], owed: &mut u32| {
-            match *owed {
-                0 => {}
-                1 => moment.iter_mut().zip(sum).for_each(|(m, &s)| *m += s),
-                k => moment.iter_mut().zip(sum).for_each(|(m, &s)| *m += s * L::of(k)),
-            }
-            *owed = 0;
-        };
-        for col in (0..cols).rev() {
-            let pixel = row * cols + col;
-            if !excluded[pixel] && part.max_widths[pixel] > 0 {
-                settle(&sum, &mut moment, &mut owed);
-                let mut payload = shard.pixel(pixel, &mut widths);
-                for (&width, samples) in widths.iter().zip(samples.chunks_exact_mut(tile_scans)) {
-                    unpack.unpack(payload, width, samples);
-                    payload = &payload[width as usize * tile_scans / 8..];
-                }
-                sum.iter_mut().zip(&samples).for_each(|(s, &v)| *s += L::from(v));
-            }
-            if col > 0 {
-                owed += 1;
-            }
-        }
-        settle(&sum, &mut moment, &mut owed);
-        for scan in 0..scans {
-            let total: u64 = sum[scan].into();
-            out.total[scan] += total;
-            out.row[scan] += row as u64 * total;
-            out.col[scan] += Into::<u64>::into(moment[scan]);
-        }
-    }
-    out
 }
