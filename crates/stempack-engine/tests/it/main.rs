@@ -149,8 +149,12 @@ fn sums_beyond_32_bits_are_exact() {
     pack(&source, &to, &PackOptions::default(), &Task::new()).unwrap();
     let resident = Resident::load(&PackFile::open(&to).unwrap(), &Task::new()).unwrap();
     let mask = DetectorMask::all(resident.shape().detector, resident.exclusions()).unwrap();
-    let image = resident.virtual_image(&mask, &Task::new()).unwrap();
-    assert_eq!(image.values, Sums::U64(vec![65_538 * 65_535; 2]));
+    // One thread sums all pixels in the same lanes, several cut them.
+    for threads in [1, 4] {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let image = pool.install(|| resident.virtual_image(&mask, &Task::new())).unwrap();
+        assert_eq!(image.values, Sums::U64(vec![65_538 * 65_535; 2]));
+    }
     let moments = resident.moments(&Task::new()).unwrap();
     let n = pixels as u64 / 2;
     assert_eq!(moments.total, Sums::U64(vec![65_538 * 65_535; 2]));
