@@ -53,6 +53,20 @@ class Bench(Temporary):
             self.assertIsNone(document["resident_bytes"])
         self.assertIn("image_by_frames", [c["name"] for c in self.measured(qem)[0]["checks"]])
 
+    def test_a_pack_is_measured_in_the_map_of_its_file(self):
+        source = self.write(counts((64, 65), (18, 35), np.uint16) % 200)
+        u8, u16 = self.folder / "u8.h5", self.folder / "u16.h5"
+        for path, profile in ((u8, "u8"), (u16, "u16")):
+            self.assertEqual(cli.run("pack", source.master, path, "--profile", profile).code, 0)
+        copied, mapped = self.measured(u8)[0], self.measured(u8, "--mapped")[0]
+        self.assertEqual(copied["mapped_bytes"], 0)
+        self.assertTrue(0 < mapped["mapped_bytes"] < mapped["resident_bytes"], mapped["mapped_bytes"])
+        self.assertEqual(self.measured(u16, "--mapped")[0]["mapped_bytes"], 0)
+        for other in (source.master, self.folder / "copy.qem"):
+            if other.suffix == ".qem":
+                self.assertEqual(cli.run("pack", source.master, other).code, 0)
+            cli.refused(self, cli.run("bench", other, "--mapped"), "not_a_pack")
+
     def test_a_cache_is_called_what_it_was_shown_to_be(self):
         source = self.write(counts((8, 8), (18, 35)))
         path = self.folder / "pack.h5"

@@ -224,6 +224,9 @@ class Explanations(Temporary):
         self.assertEqual(len(answer.json["explanations"][0]["candidates"]), 6)
         text = cli.run("inspect", path, "--explain", plain=True).stdout
         self.assertEqual(text.count("refused:"), 6)
+        for verb in (("inspect",), ("mean", "-o", self.folder / "mean.npy")):
+            refusal = cli.refused(self, cli.run(verb[0], path, *verb[1:]), "unknown_format")
+            self.assertIn(".qem", refusal["hint"])
 
 
 if __name__ == "__main__":

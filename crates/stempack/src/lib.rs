@@ -31,7 +31,8 @@ pub use bench::{
 pub use bright_field::{MEASURED_DISK_METHOD, bright_field_disk, measured_disk, recorded_disk};
 pub use dark::{Dark, DarkProducts};
 pub use opened::{
-    Opened, PackInfo, containers_below, is_qem, open, open_original, open_source, original_products,
+    Opened, PackInfo, containers_below, is_qem, neither_container, open, open_original, open_source,
+    original_products,
 };
 pub use qem::QemProducts;
 pub use stempack_codecs::shard::Profile;

@@ -1,8 +1,8 @@
 //! Opening anything: a pack, a `.qem` file or an original, told apart by their first bytes.
 
 use crate::{
-    Acquisition, Dark, DarkProducts, FrameSource, FrameSourceProducts, OpenOptions, PackFile, PackSource,
-    Products, QemFile, QemProducts, Resident, Result, Samples, Shape4, ShardReader, Task, Values,
+    Acquisition, Dark, DarkProducts, Error, FrameSource, FrameSourceProducts, OpenOptions, PackFile,
+    PackSource, Products, QemFile, QemProducts, Resident, Result, Samples, Shape4, ShardReader, Task, Values,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,7 +41,18 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened> {
             return QemFile::open(path).map(|file| Opened::Qem(Arc::new(file)));
         }
     }
-    open_original(path, options).map(Opened::Original)
+    open_original(path, options).map(Opened::Original).map_err(neither_container)
+}
+
+/// What a reader of originals says of a file that was looked at as a container first: of one in no known format, that it
+/// is none of these either.
+#[must_use]
+pub fn neither_container(error: Error) -> Error {
+    match (error.code(), error.advice()) {
+        ("unknown_format", None) => error
+            .hint("a packed file or a `.qem` file is told by its first bytes, which are those of neither"),
+        _ => error,
+    }
 }
 
 /// Whether a file is a `.qem` file by its first bytes, or at least by its name: then its refusal says more than that no

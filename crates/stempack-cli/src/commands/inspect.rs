@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use stempack::{
     Acquisition, Catalog, Error, Explanation, FrameSource, Issue, Kind, OpenOptions, Overrides, PackFile,
-    QemFile, Result, explain_all, require_shape, sha256_file,
+    QemFile, Result, explain_all, neither_container, require_shape, sha256_file,
 };
 
 pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Inspect, context: &Context) -> Result<Outcome> {
         if path.is_dir() {
             folder(path, args, &options, &mut report, context)?;
         } else if !report.container(path, args.digest, context)? {
-            let catalog = catalog(path, &options, args.explain, context)?;
+            let catalog = catalog(path, &options, args.explain, context).map_err(neither_container)?;
             report.catalog(&catalog, &options, args.digest, context)?;
         }
     }
