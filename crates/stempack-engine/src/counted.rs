@@ -29,23 +29,17 @@ pub(crate) struct Counted {
     kernel: Kernel,
 }
 
-/// Shards that a thread loads at once: two, unless other threads would have nothing to do, or what is stored has to lie in
-/// memory beside what becomes of it.
+/// Shards that a thread loads at once, which is quicker where it only reads and hashes them: two, unless other threads would
+/// have nothing to do.
 fn together(pack: &PackFile) -> usize {
     let many = pack.shards().len() >= 2 * rayon::current_num_threads();
     if many && pack.profile() == Profile::U8 { 2 } else { 1 }
 }
 
-/// Stored bytes of the largest shard.
-pub(crate) fn staged_bytes(pack: &PackFile) -> u64 {
-    pack.shards().iter().map(|s| s.lengths_bytes + s.widths_bytes + s.payload_bytes).max().unwrap_or(0)
-}
-
 impl Counted {
     /// See [`Resident::needed_bytes`](crate::Resident::needed_bytes).
     pub(crate) fn needed_bytes(pack: &PackFile) -> u64 {
-        let staged = rayon::current_num_threads() * together(pack);
-        pack.resident_bytes() + staged_bytes(pack) * staged as u64
+        pack.resident_bytes() + pack.staged_bytes() * rayon::current_num_threads() as u64
     }
 
     /// See [`Resident::load`](crate::Resident::load).

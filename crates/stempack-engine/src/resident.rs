@@ -71,8 +71,7 @@ macro_rules! ask {
 }
 
 impl Resident {
-    /// The most memory that loading takes: the shards, and those that each thread loads at once, whose stored form is at
-    /// most as large as its tables and payload in the file.
+    /// The most memory that loading takes: the shards, and what each thread needs beside the one it loads.
     pub fn needed_bytes(pack: &PackFile) -> u64 {
         Counted::needed_bytes(pack)
     }

@@ -1,6 +1,5 @@
 //! A pack read shard by shard: the answers of a resident with one shard in memory at a time.
 
-use crate::counted::staged_bytes;
 use crate::cpu::Kernel;
 use crate::error::EngineCode;
 use crate::frames::{Frames, Shards};
@@ -30,8 +29,7 @@ impl ShardReader {
     /// # Errors
     /// `resident_over_budget`.
     pub fn new(pack: Arc<PackFile>, task: &Task) -> Result<Self> {
-        let decoded = pack.shards().iter().map(|s| s.decoded_bytes).max().unwrap_or(0);
-        let needed = decoded + staged_bytes(&pack);
+        let needed = pack.shard_bytes();
         if needed > task.memory_budget() {
             return Err(Error::new(
                 EngineCode::OverBudget,

@@ -8,6 +8,7 @@ use super::open::PackFile;
 use crate::digest::Hasher;
 use crate::{ContainerCode, Digest};
 use bytes::Bytes;
+use rayon::prelude::*;
 use std::ops::Range;
 use stempack_codecs::shard::{PackedShard, Profile, TileIndex};
 use stempack_codecs::tile::READ_SLACK;
@@ -156,15 +157,20 @@ impl PackFile {
                     pack_u16::validate_widths(&widths, index.tiles(), record.decoded_bytes / 4)
                 })?;
                 let mut lengths = vec![0; record.lengths_bytes as usize];
-                let mut encoded = vec![0; record.payload_bytes as usize];
-                times.take(LoadPhase::Read, || {
-                    self.read(record.lengths_offset, &mut lengths)?;
-                    self.read(record.payload_offset, &mut encoded)
-                })?;
+                times.take(LoadPhase::Read, || self.read(record.lengths_offset, &mut lengths))?;
+                let runs = pack_u16::runs(record.payload_bytes, &lengths, decoded)?;
                 let mut payload = vec![0; decoded + READ_SLACK];
-                times.take(LoadPhase::Decode, || {
-                    pack_u16::decompress_blocks(&encoded, &lengths, &mut payload[..decoded])
-                })?;
+                // What is compressed is read run by run into memory that is used again: new memory costs more than reading.
+                payload[..decoded].par_chunks_mut(pack_u16::RUN_BYTES).zip(&runs).try_for_each_init(
+                    Vec::new,
+                    |compressed, (out, run)| {
+                        let Range { start, end } = run.compressed;
+                        compressed.resize((end - start) as usize, 0);
+                        times
+                            .take(LoadPhase::Read, || self.read(record.payload_offset + start, compressed))?;
+                        times.take(LoadPhase::Decode, || run.decompress(compressed, out))
+                    },
+                )?;
                 (tables, TileIndex::Widths { widths, bases }, maxima, Payload::Decoded(payload))
             }
         };

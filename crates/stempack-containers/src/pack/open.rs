@@ -11,6 +11,7 @@ use crate::{ContainerCode, Digest};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use stempack_codecs::pack_u16;
 use stempack_codecs::shard::Profile;
 use stempack_model::{Error, Exclusions, MaskOrigin, ModelCode, Result, Shape4, Task};
 
@@ -153,11 +154,30 @@ impl PackFile {
     }
     /// Bytes the acquisition takes in memory after loading: bitstreams and their tables.
     pub fn resident_bytes(&self) -> u64 {
+        self.kept_bytes().sum()
+    }
+    /// Bytes that each shard takes in memory.
+    fn kept_bytes(&self) -> impl Iterator<Item = u64> {
         let bases = match self.index.profile {
             Profile::U16 => 4 * self.index.shape.detector.pixels() as u64,
             Profile::U8 => 0,
         };
-        self.index.shards.iter().map(|s| s.decoded_bytes + s.widths_bytes + bases).sum()
+        self.index.shards.iter().map(move |s| s.decoded_bytes + s.widths_bytes + bases)
+    }
+    /// The most memory that a thread which loads a shard takes beside what is kept of it: the lengths of compressed
+    /// blocks, and a few runs of them.
+    pub fn staged_bytes(&self) -> u64 {
+        match self.index.profile {
+            Profile::U16 => {
+                let lengths = self.index.shards.iter().map(|s| s.lengths_bytes).max();
+                lengths.unwrap_or(0) + 4 * pack_u16::RUN_BYTES as u64
+            }
+            Profile::U8 => 0,
+        }
+    }
+    /// The most memory that one shard takes, loading it included.
+    pub fn shard_bytes(&self) -> u64 {
+        self.kept_bytes().max().unwrap_or(0) + self.staged_bytes()
     }
 
     /// What remains of the task's memory budget while the largest shard is being loaded.
@@ -165,12 +185,7 @@ impl PackFile {
     /// # Errors
     /// `over_budget` when it does not hold that shard.
     pub(super) fn room_beside_a_shard(&self, task: &Task) -> Result<u64> {
-        let staged = |s: &ShardRecord| match self.index.profile {
-            Profile::U16 => s.payload_bytes + s.lengths_bytes + 4 * self.index.shape.detector.pixels() as u64,
-            Profile::U8 => 0,
-        };
-        let bytes = |s: &ShardRecord| s.decoded_bytes + s.widths_bytes + staged(s);
-        let needed = self.index.shards.iter().map(bytes).max().unwrap_or(0);
+        let needed = self.shard_bytes();
         task.memory_budget().checked_sub(needed).ok_or_else(|| {
             Error::new(
                 ModelCode::OverBudget,
